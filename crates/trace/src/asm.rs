@@ -1,4 +1,4 @@
-//! BPF instructions with labels, each with the source location that it was generated for.
+//! BPF instructions with labels, each with the source location from which it was generated.
 
 pub(crate) mod listing;
 
@@ -21,7 +21,7 @@ pub enum Reg {
     R10,
 }
 
-/// One instruction as the kernel reads it (`struct bpf_insn`).
+/// One instruction in the kernel's format (`struct bpf_insn`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Insn {
     /// Class, operation, and source or size.
@@ -185,7 +185,7 @@ pub struct Code {
     pub maps: Vec<(usize, u32)>,
 }
 
-/// A jump spans more than 32,767 instructions, or its label was never bound.
+/// The error that a jump spans more than 32,767 instructions, or that its label was never bound.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TooFar;
 

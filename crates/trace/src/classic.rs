@@ -50,12 +50,12 @@ impl Classic {
     }
 }
 
-/// The effect of an instruction. Jump distances count the instructions to skip.
+/// The effect of an instruction. A jump distance is the number of instructions to skip.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Step {
     /// A = `size` bytes of the packet at offset `at`, plus X if `plus_x`.
     LoadPacket { size: u8, at: u32, plus_x: bool },
-    /// A = a property of the packet from the kernel.
+    /// A = a property of the packet that the kernel provides.
     LoadAncillary(Ancillary),
     /// A or X = the constant.
     LoadConstant(Register, u32),
@@ -119,7 +119,7 @@ pub(crate) enum Test {
     AnyBit,
 }
 
-/// Packet properties that a Linux filter can load from the kernel (`SKF_AD_*`).
+/// Packet properties that a filter can load from the Linux kernel (`SKF_AD_*`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Ancillary {
     Protocol,

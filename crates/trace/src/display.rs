@@ -10,7 +10,7 @@ use crate::tree::{
 };
 
 impl Expr {
-    /// Returns the precedence, which decides whether parentheses are needed.
+    /// Returns the precedence, which determines whether parentheses are needed.
     fn level(&self) -> Level {
         match &self.kind {
             ExprKind::Binary(op, ..) => op.node.level(),
@@ -30,12 +30,13 @@ impl Expr {
         }
     }
 
-    /// Whether the expression is `x.function`. The operand on its right is then a function name.
+    /// Whether the expression is `x.function`. In that case, the operand to the right of the
+    /// operator is a function name.
     fn is_function(&self) -> bool {
         matches!(&self.kind, ExprKind::Modified(_, modifier) if modifier.node == Modifier::Function)
     }
 
-    /// Prints the right side of `x.function ==`. A word without parentheses there is a function
+    /// Prints the right side of `x.function ==`, where a word without parentheses is a function
     /// name.
     fn print_function(&self, f: &mut Formatter<'_>) -> fmt::Result {
         match &self.kind {
@@ -183,8 +184,7 @@ impl Display for Action {
 
 impl Display for Hist {
     /// Prints the parts that are set, in the kernel's order, with the prefix `hist`. The kernel
-    /// prints a name without `name=` and then cannot parse its own output, so `name=` is added
-    /// here.
+    /// prints a name without `name=`, which it cannot parse, so `name=` is added here.
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         f.write_str("hist")?;
         if let Some(name) = &self.name {

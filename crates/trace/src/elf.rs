@@ -1,4 +1,4 @@
-//! Object files: which ones libbpf can load, and a reader for the legacy format that it no longer
+//! Determines which object files libbpf can load, and reads the legacy format that libbpf no longer
 //! accepts.
 //!
 //! Before libbpf 1.0, a map was a `struct bpf_map_def` in the section `maps`. The section `version`
@@ -114,8 +114,8 @@ pub fn inspect(bytes: &[u8]) -> Result<Convention, ElfProblem> {
     })
 }
 
-/// Returns the names of the programs that the object stores in its maps at load (`.values`). Other
-/// programs tail-call them.
+/// Returns the names of the programs that the object stores in its maps at load (`.values`), so
+/// that other programs can tail-call them.
 pub fn tail_calls(bytes: &[u8]) -> Vec<String> {
     let Ok(file) = open(bytes) else {
         return Vec::new();
@@ -169,8 +169,8 @@ fn truncated_section(section: &str, error: object::Error) -> ElfProblem {
     ElfProblem::Truncated(format!("section {section}: {error}"))
 }
 
-/// Whether a section name is numbered (`socket1`). The old samples did so because each section may
-/// hold only one program.
+/// Whether a section name is numbered (`socket1`). The old samples number sections because each may
+/// contain only one program.
 fn is_numbered(section: &str) -> bool {
     ["socket", "sockops", "xdp"].iter().any(|word| {
         let rest = section.strip_prefix(word);

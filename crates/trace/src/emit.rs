@@ -2,8 +2,8 @@
 //!
 //! Register conventions: R6 holds the record. Programs cannot read its bytes 0 to 7, and can load
 //! only aligned numbers directly. R7 and R8 hold computed values. R9 holds this CPU's scratch
-//! memory and later the row of the table. The stack holds small items of fixed size; everything
-//! else is in the scratch memory.
+//! memory and later the row of the table. The stack holds small items of fixed size; larger data
+//! are in the scratch memory.
 
 mod classic;
 mod condition;
@@ -31,7 +31,7 @@ use crate::program::{Action, Aggregate, Condition, ConditionKind, Pair, Part, Pr
 pub enum MapUse {
     /// The rows: per CPU, by key. An array with one entry if there is no key.
     Table = 0,
-    /// One entry per CPU: hits that were dropped because the table was full.
+    /// One entry per CPU: the number of hits that were dropped because the table was full.
     Dropped = 1,
     /// Scratch memory per CPU for keys and text.
     Memory = 2,
@@ -39,16 +39,16 @@ pub enum MapUse {
     Globs = 3,
     /// One entry of zeros, from which a new row is copied.
     Zero = 4,
-    /// Time of the first event of a pair, by the key that both events have in common.
+    /// Times of first events of pairs, by the key that both events have in common.
     Firsts = 5,
-    /// One entry per CPU: first events that were lost because their map was full.
+    /// One entry per CPU: the number of first events that were lost because their map was full.
     Unkept = 6,
-    /// One entry: not 0 while the table is paused. For an event that switches tables, the number of
-    /// times it may still do so.
+    /// One entry, which is not 0 while the table is paused. For an event that switches tables, the
+    /// number of times it may still do so.
     Paused = 7,
     /// The values that are stored next to the row of a key: variables and tracked values.
     Variables = 8,
-    /// One entry: 0 while the whole command is paused.
+    /// One entry, which is 0 while the whole command is paused.
     Gate = 9,
 }
 
@@ -121,9 +121,10 @@ impl From<TooFar> for EmitError {
     }
 }
 
-/// The kernel's limit for per-CPU values (`PCPU_MIN_UNIT_SIZE`).
+/// The kernel's limit for the size of per-CPU values (`PCPU_MIN_UNIT_SIZE`).
 const MAX_VALUE_SIZE: usize = 32 << 10;
-/// The kernel's limit for records (`PERF_MAX_TRACE_SIZE`). Programs cannot read beyond it.
+/// The kernel's limit for the size of records (`PERF_MAX_TRACE_SIZE`). Programs cannot read beyond
+/// it.
 const MAX_RECORD_SIZE: u32 = 8192;
 /// Keys up to this size are built on the stack.
 const KEY_ON_STACK: usize = 256;
@@ -153,8 +154,8 @@ mod frame {
     /// The key that a pair of events has in common. It overlaps [`RECORD`], because programs that
     /// build a record have no pairs.
     pub(super) const PAIR: i16 = -512;
-    /// Address of the scratch memory that the program holds. It overlaps [`PAIR`], which the program
-    /// no longer needs by then.
+    /// Address of the scratch memory that the program holds. It overlaps [`PAIR`], which is no
+    /// longer needed at that point.
     pub(super) const HELD: i16 = -512;
 }
 
@@ -162,7 +163,8 @@ mod frame {
 pub(crate) const MAX_PAIR_KEY: usize = 88;
 
 /// Number of instances of a program that can run nested on one CPU, each with its own scratch
-/// memory. A deeper instance only counts its hit as dropped. Applies to programs that can interrupt themselves.
+/// memory. A deeper instance only counts its hit as dropped. This applies to programs that can
+/// interrupt themselves.
 pub(crate) const MEMORIES: u32 = 8;
 
 /// Maximum number of intermediate results on the stack.
@@ -177,8 +179,8 @@ pub fn emit(program: &Program) -> Result<Emitted, EmitError> {
     emit_for(program, true)
 }
 
-/// Like [`emit`], for a kernel that may lack atomic exchange (before Linux 5.12). Without it, two
-/// CPUs can both read a read-once variable, as in the kernel's own histograms.
+/// Like [`emit`], for a kernel that may lack atomic exchange (before Linux 5.12). Without atomic
+/// exchange, two CPUs can both read a read-once variable, as in the kernel's own histograms.
 ///
 /// # Errors
 ///
@@ -329,7 +331,7 @@ struct Emitter {
     first_map: u32,
     /// Bytes of scratch memory in use.
     memory_size: usize,
-    /// The word that is not 0 while a program holds the scratch memory.
+    /// A word that is not 0 while a program holds the scratch memory.
     busy: Option<Place>,
     has_atomics: bool,
     is_interrupted: bool,
@@ -395,8 +397,8 @@ impl Emitter {
         Ok(())
     }
 
-    /// Leaves the scratch memory in R9, if the program uses it. If the program must release the
-    /// memory at its end, returns the label that releases it, otherwise `end`.
+    /// Leaves the scratch memory in R9, if the program uses it. Returns the label to jump to when
+    /// the program ends: a label that releases the memory if that is necessary, otherwise `end`.
     fn memory(&mut self, end: Label) -> Label {
         let Some(busy) = self.busy else {
             if self.memory_size > 0 {
@@ -450,7 +452,8 @@ impl Emitter {
 
     /// Loads the address of a map.
     fn map(&mut self, dst: Reg, map: MapUse) {
-        // Scratch memory and patterns belong to the program, the gate to the whole command.
+        // Scratch memory and patterns belong to the program, and the gate belongs to the whole
+        // command.
         let first = match map {
             MapUse::Memory | MapUse::Globs | MapUse::Gate => 0,
             _ => self.first_map,
@@ -472,7 +475,7 @@ impl Emitter {
         self.lookup(map, index);
     }
 
-    /// Leaves the address of the entry with the key at this place in R0, or 0.
+    /// Looks up the entry whose key is at this place. Leaves the address of the entry in R0, or 0.
     fn lookup(&mut self, map: MapUse, key: Place) {
         self.map(Reg::R1, map);
         self.address(Reg::R2, key);

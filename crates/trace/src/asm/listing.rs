@@ -135,7 +135,7 @@ fn jump(insn: Insn, f: &mut fmt::Formatter<'_>) -> fmt::Result {
 }
 
 fn operation(insn: Insn, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-    // 32-bit operations: the verifier calls the lower halves w0 to w9.
+    // 32-bit operations: the verifier calls the lower halves of registers w0 to w9.
     let register = if insn.code & 7 == 4 { 'w' } else { 'r' };
     let dst = insn.dst;
     let bits = insn.code & 0xf0;

@@ -10,7 +10,7 @@ impl Classic {
     ///
     /// # Errors
     ///
-    /// Returns an error if the text has another form, or if the instructions are not a valid
+    /// Returns an error if the text has a different format, or if the instructions are not a valid
     /// filter.
     pub fn parse(text: &str) -> Result<Self, ClassicError> {
         let wrong = |at, problem| ClassicError { at, problem };

@@ -1,4 +1,4 @@
-//! Finds functions in executables and libraries and the location of their code.
+//! Finds functions in executables and libraries, and the location of their code.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -15,7 +15,7 @@ pub struct FileFunction {
     /// Location of the code.
     pub code: Code,
     /// Other versions of this name whose code is elsewhere. Programs that were linked against an
-    /// older library call them.
+    /// older library call these versions.
     pub other_versions: Vec<String>,
 }
 
@@ -28,7 +28,7 @@ pub enum Code {
     Indirect(IndirectFunction),
 }
 
-/// A function of type `STT_GNU_IFUNC`. Its symbol is a resolver that returns the address of the
+/// A function of type `STT_GNU_IFUNC`. The symbol is a resolver that returns the address of the
 /// function. The dynamic linker calls the resolver and stores the address in a slot in the memory
 /// of the process.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -42,11 +42,11 @@ pub struct IndirectFunction {
 /// The reason why a function was not found.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NoFunction {
-    /// No symbol has the name. Holds the closest name, if any is close.
+    /// No symbol has the name. Contains the closest name, if one is close enough.
     Unknown(Option<String>),
-    /// The function does not have the requested version. Holds its versions.
+    /// The function does not have the requested version. Contains the existing versions.
     UnknownVersion(Vec<String>),
-    /// Several functions have the name. Holds the version of each, or `0xOFFSET`.
+    /// Several functions have the name. Contains the version of each, or `0xOFFSET`.
     Ambiguous(Vec<String>),
 }
 

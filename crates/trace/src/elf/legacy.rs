@@ -22,7 +22,8 @@ const PSEUDO_MAP_FD: u8 = 1;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LegacyObject {
     pub license: String,
-    /// The kernel version it was compiled for, as `LINUX_VERSION_CODE`; 0 if the object has none.
+    /// The kernel version for which the object was compiled, as `LINUX_VERSION_CODE`; 0 if the
+    /// object has none.
     pub version: u32,
     /// Maps in the order of their section.
     pub maps: Vec<LegacyMap>,
@@ -50,7 +51,7 @@ pub struct LegacyMap {
 /// A program: all instructions of one section.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LegacyProgram {
-    /// Name of its function.
+    /// Name of the program's function.
     pub name: String,
     pub section: String,
     pub insns: Vec<[u8; 8]>,

@@ -15,7 +15,7 @@ const CELLS: i16 = frame::KEY;
 const LENGTH: i16 = 0;
 
 impl Emitter {
-    /// Continues if the packet passes, otherwise jumps to `refused`. R9, which holds the context,
+    /// Continues if the packet passes; otherwise jumps to `refused`. R9, which holds the context,
     /// is preserved.
     pub(super) fn classic(&mut self, filter: &Classic, refused: Label) {
         let passed = self.asm.label();

@@ -51,7 +51,7 @@ impl Emitter {
         if when == decides {
             return all.iter().try_for_each(|one| self.branch(one, when, to));
         }
-        // If no earlier condition determined the result, the last one does.
+        // If no earlier condition determined the result, the last condition does.
         let after = self.asm.label();
         if let Some((last, before)) = all.split_last() {
             for one in before {

@@ -1,9 +1,9 @@
 //! Variables, and the actions of an event other than counting.
 //!
-//! The scratch memory holds the key, the variables and the records of synthetic events. Its address
-//! is kept on the stack. A synthetic event is counted inside the program of the event that triggers
-//! it, one nesting level deeper. The record, the row and the stored variables of each level are
-//! kept on the stack too.
+//! The scratch memory holds the key, the variables and the records of synthetic events. The address
+//! of that memory is kept on the stack. A synthetic event is counted inside the program of the
+//! event that triggers it, one nesting level deeper. The record, the row and the stored variables
+//! of each level are also kept on the stack.
 //!
 //! A stored number of 0 means that the variable is not set: see [`SET`].
 
@@ -134,7 +134,8 @@ impl Emitter {
         }
     }
 
-    /// Copies variables of other tables to the scratch memory. Jumps to `end` if one is not set.
+    /// Copies variables of other tables to the scratch memory. Jumps to `end` if one of them is not
+    /// set.
     fn reads(&mut self, reads: &[Read], end: Label) -> Result<(), EmitError> {
         let mut looked_up = None;
         for read in reads {
@@ -291,7 +292,8 @@ impl Emitter {
         Ok(())
     }
 
-    /// Keeps the number if it is greater or different, and then runs the track's actions.
+    /// Keeps the number if it is greater than the old one or different, depending on the track, and
+    /// then runs the track's actions.
     fn track(&mut self, track: &Track, program: &Program) -> Result<(), EmitError> {
         let skip = self.asm.label();
         let kept = program.values.iter().take(track.saved);
@@ -311,7 +313,7 @@ impl Emitter {
                 for _ in 0..TRIES {
                     self.try_store_greater(offset(shared)?, won, skip);
                 }
-                // Other CPUs won each time, so this number is lost.
+                // Other CPUs stored a number first in each attempt, so this number is lost.
                 self.lookup_first(MapUse::Unkept);
                 self.unless_found(skip);
                 self.add(Reg::R0, 0, 1);

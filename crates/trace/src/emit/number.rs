@@ -97,8 +97,8 @@ impl Emitter {
         self.asm.alu(alu, dst, Reg::R1);
     }
 
-    /// Older kernels have no signed division: this divides the magnitudes and then restores the
-    /// sign.
+    /// Older kernels have no signed division, so this code divides the magnitudes and then restores
+    /// the sign.
     fn divide(&mut self, alu: Alu, signed: bool, dst: Reg) {
         let (none, done) = (self.asm.label(), self.asm.label());
         self.asm.jump(Jump::Eq, Reg::R1, 0, none);
@@ -206,7 +206,7 @@ impl Emitter {
         Ok(())
     }
 
-    /// Loads the word of a dynamic field, which holds its offset and length.
+    /// Loads the word of a dynamic field, which contains its offset and length.
     pub(super) fn word(&mut self, word: u32, dst: Reg) -> Result<(), EmitError> {
         let at = in_record(word, 4)?;
         if !word.is_multiple_of(4) {

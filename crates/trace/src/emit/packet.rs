@@ -33,17 +33,18 @@ const EXTENSIONS: i32 = 8;
 const TCP: i32 = 6;
 const ICMP: i32 = 1;
 const ICMPV6: i32 = 58;
-/// TCP, UDP, DCCP, SCTP, UDP-Lite: their headers begin with both ports.
+/// TCP, UDP, DCCP, SCTP, UDP-Lite: the headers of these protocols begin with both ports.
 const WITH_PORTS: [i32; 5] = [TCP, 17, 33, 132, 136];
 const FRAGMENT: i32 = 44;
 const AUTHENTICATION: i32 = 51;
-/// Hop-by-hop options, routing, destination options, mobility, HIP, Shim6: a next header and a length.
+/// Hop-by-hop options, routing, destination options, mobility, HIP, Shim6: these headers begin with
+/// a next header and a length.
 const EXTENSION_HEADERS: [i32; 6] = [0, 43, 60, 135, 139, 140];
 
 /// Buffer for copied bytes. It shares the area of the new row, which is built later.
 const SCRATCH: i16 = frame::ROW;
-/// Whether offsets count from the Ethernet header (not 0) or from the start of the program's data
-/// (0).
+/// 0 if offsets count from the start of the program's data; otherwise they count from the Ethernet
+/// header.
 const START: i16 = frame::CELL;
 /// `BPF_HDR_START_MAC`.
 const FROM_MAC_HEADER: i32 = 0;
@@ -113,9 +114,9 @@ impl Emitter {
     }
 
     /// Selects where the offsets of a tagged packet start. If the program's data starts after the
-    /// Ethernet header, kernels differ in whether it includes the VLAN tags. `packet_parse_headers`
-    /// moves the network header since Linux 6.5. A tagged packet is therefore read from its
-    /// Ethernet header, which it always has.
+    /// Ethernet header, some kernels include the VLAN tags in the data and others do not, because
+    /// `packet_parse_headers` moves the network header since Linux 6.5. A tagged packet is
+    /// therefore read from its Ethernet header, which always exists.
     fn find_tags(&mut self) {
         let (tagged, done) = (self.asm.label(), self.asm.label());
         self.asm.store(Width::B8, Reg::R10, START, 0);
@@ -178,7 +179,7 @@ impl Emitter {
             self.copied(Width::B4, Reg::R1, at);
             self.asm.store(Width::B4, Reg::R6, offset + 12, Reg::R1);
         }
-        // The fragment offset in units of eight bytes, below three flag bits.
+        // The fragment offset in units of eight bytes, after three flag bits.
         self.copied_16(Reg::R1, 6);
         self.asm.mov(Reg::R2, Reg::R1);
         self.asm.alu(Alu::Rsh, Reg::R2, 13);

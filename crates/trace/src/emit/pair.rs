@@ -8,7 +8,7 @@ use crate::program::Part;
 const ANY: i32 = 0;
 
 impl Emitter {
-    /// Stores the time of the first event by key. This is the whole program.
+    /// Stores the time of the first event by key. Nothing else happens in this program.
     pub(super) fn store_first(&mut self, key: &[Part], end: Label) -> Result<(), EmitError> {
         let place = Place::stack(frame::PAIR);
         let latency = Place::stack(frame::LATENCY);
@@ -31,7 +31,7 @@ impl Emitter {
         Ok(())
     }
 
-    /// Takes the time that was stored for the key, and removes the entry. If several CPUs find the
+    /// Reads the time that was stored for the key, and removes the entry. If several CPUs find the
     /// entry at the same time, only the CPU that removes it continues.
     pub(super) fn take_first(&mut self, key: &[Part], end: Label) -> Result<(), EmitError> {
         let place = Place::stack(frame::PAIR);

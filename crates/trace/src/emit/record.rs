@@ -42,7 +42,7 @@ impl Emitter {
         self.asm.store(Width::B8, Reg::R6, 0, Reg::R9);
     }
 
-    /// Loads the program's context in the form that kernel helpers expect.
+    /// Loads the program's context as kernel helpers expect it.
     pub(super) fn load_context(&mut self, dst: Reg) {
         match self.probe {
             Probe::Tracepoint | Probe::Function | Probe::FileFunction => {

@@ -22,8 +22,8 @@ impl Emitter {
             self.unless_found(end);
             self.asm.load(Width::B8, Reg::R1, Reg::R0, 0);
             self.asm.jump(Jump::Eq, Reg::R1, 0, end);
-            // If several CPUs race here, the event can act more often than `count`, as in the
-            // kernel.
+            // If several CPUs execute this at the same time, the event can act more often than
+            // `count`, as in the kernel.
             self.asm.alu(Alu::Sub, Reg::R1, 1);
             self.asm.store(Width::B8, Reg::R0, 0, Reg::R1);
         }

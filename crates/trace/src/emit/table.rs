@@ -84,7 +84,7 @@ impl Emitter {
             self.lookup(MapUse::Table, self.key);
             self.asm.jump(Jump::Ne, Reg::R0, 0, found);
             self.new_row(value_size, dropped)?;
-            // Looks the row up again. Either the update above or another CPU may have created it.
+            // Looks the row up again. It was created either by the update above or by another CPU.
             self.lookup(MapUse::Table, self.key);
             self.asm.jump(Jump::Ne, Reg::R0, 0, found);
             self.asm.bind(dropped);
@@ -175,7 +175,7 @@ impl Emitter {
         let small = self.asm.label();
         let outside = self.asm.label();
         let bits = buckets::BITS.cast_signed();
-        // R2: distance of the shift; R3: the bucket.
+        // R2 contains the shift distance, and R3 the bucket.
         self.asm.mov(Reg::R2, 0);
         self.asm.mov(Reg::R3, reg);
         self.asm.jump(Jump::Lt, reg, 2 << bits, small);
@@ -186,7 +186,7 @@ impl Emitter {
         self.asm.alu(Alu::Lsh, Reg::R2, bits);
         self.asm.alu(Alu::Add, Reg::R3, Reg::R2);
         self.asm.bind(small);
-        // This check is for the verifier.
+        // The verifier requires this check.
         let count = i32::try_from(buckets::COUNT).unwrap_or(i32::MAX);
         self.asm.jump(Jump::Ge, Reg::R3, count, outside);
         self.asm.alu(Alu::Lsh, Reg::R3, 3);

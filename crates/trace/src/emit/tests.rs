@@ -25,7 +25,7 @@ use self::world::{Random, World};
 use super::{EmitError, emit};
 use crate::program::Program;
 
-/// Number of programs in the random test; each handles several events.
+/// Number of programs in the random test; each program handles several events.
 const PROGRAMS: u64 = 20_000;
 
 /// Runs the events through the interpreter and the evaluator, and describes the first difference.

@@ -1,5 +1,5 @@
-//! A reference evaluator: computes the effect of a program on a table from the documentation of
-//! [`crate::program`].
+//! A reference evaluator, which computes the effect of a program on a table as the documentation of
+//! [`crate::program`] defines it.
 
 use std::collections::BTreeMap;
 
@@ -254,7 +254,8 @@ fn operate(op: Operator, left: u64, right: u64) -> u64 {
     }
 }
 
-/// Returns the text without its NUL, as far as programs look at it, or `None` if it cannot be read.
+/// Returns the part of the text before its NUL that programs read, or `None` if the text cannot be
+/// read.
 pub(super) fn text(of: &Text, world: &World) -> Option<Vec<u8>> {
     let near = |at: u64, length: u64| {
         let bytes = (at..at + length).map(|at| world.record_byte(at));
@@ -283,7 +284,8 @@ pub(super) fn text(of: &Text, world: &World) -> Option<Vec<u8>> {
     }
 }
 
-/// Whether the text at a pointer equals the value. Memory after its NUL does not matter.
+/// Whether the text at a pointer equals the value. Memory after the NUL of the text does not
+/// matter.
 fn pointer_equals(at: u64, user: bool, value: &[u8], world: &World) -> bool {
     let mut rest = (0..).map(|i| world.memory_byte(at.wrapping_add(i), user));
     value.iter().all(|byte| rest.next() == Some(Some(*byte))) && rest.next() == Some(Some(0))
