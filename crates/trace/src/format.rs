@@ -1,7 +1,7 @@
 //! Parses the `format` file of an event in tracefs: the layout of its record.
 //!
-//! Offset, size and signedness always come from this file and never from C types, because those
-//! differ. For example, a `pid_t` in the event of a system call has eight bytes.
+//! Offset, size and signedness always come from this file and never from C types, because the C
+//! type can be misleading. For example, a `pid_t` in the event of a system call has eight bytes.
 
 use std::fmt;
 
@@ -10,7 +10,7 @@ use std::fmt;
 pub struct EventFormat {
     /// Name of the event, without its system.
     pub name: String,
-    /// Id of the event, by which perf opens it.
+    /// Id of the event, with which perf opens the event.
     pub id: u64,
     /// `common_type` and the other fields of every event. BPF programs at a tracepoint cannot read
     /// these.
@@ -45,8 +45,8 @@ pub enum FieldKind {
     Number,
     /// Text in the record itself, up to its first NUL: `char comm[16]`.
     Text,
-    /// A word with the offset (low half) and the length (high half, including the NUL) of text in
-    /// the record.
+    /// Text in the record that is located by a word. The low half of the word is the offset, and
+    /// the high half is the length including the NUL.
     DynamicText {
         /// Whether the offset counts from the end of the word (`__rel_loc`).
         relative: bool,
@@ -76,7 +76,7 @@ pub enum FieldKind {
     Bytes,
 }
 
-/// A line of a format file that cannot be parsed.
+/// An error: a line of a format file cannot be parsed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FormatError {
     /// Line number, from 1.
@@ -100,9 +100,9 @@ impl EventFormat {
     /// Parses the `format` file of an event of this system, and keeps only the fields that programs
     /// can read.
     ///
-    /// Programs at a system call read only its number and its arguments (`perf_call_bpf_enter`).
-    /// Later kernels also list copies of text (`__data_loc char[] __filename_val`), which programs
-    /// cannot read.
+    /// Programs at a system call can read only its number and its arguments
+    /// (`perf_call_bpf_enter`). Later kernels also list copies of text (`__data_loc char[]
+    /// __filename_val`), which programs cannot read.
     ///
     /// # Errors
     ///

@@ -18,7 +18,7 @@ pub struct Glob {
     pub accepts: u64,
 }
 
-/// The pattern has more than [`MAX_ELEMENTS`] elements.
+/// An error: the pattern has more than [`MAX_ELEMENTS`] elements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TooLong;
 

@@ -7,11 +7,11 @@ use std::fmt;
 pub enum Identity {
     /// The cgroup itself.
     Cgroup,
-    /// The container; without one the unit, otherwise the cgroup.
+    /// The container; for a thread without a container, the unit, or else the cgroup.
     Container,
-    /// The pod; without one, as for [`Self::Container`].
+    /// The pod; for a thread without a pod, as for [`Self::Container`].
     Pod,
-    /// The innermost systemd unit; without one the cgroup.
+    /// The innermost systemd unit; for a thread without a unit, the cgroup.
     Unit,
 }
 

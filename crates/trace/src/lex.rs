@@ -19,14 +19,14 @@ pub(crate) enum Token<'a> {
     Text(&'a str),
     /// An opening quote without a closing one, and all text after it.
     Unclosed,
-    /// An operator. `~` is always `Matches` and `-` always `Minus`; the parser resolves the
-    /// ambiguity by position.
+    /// An operator. `~` is always read as `Matches` and `-` always as `Minus`; the parser resolves
+    /// the ambiguity by position.
     Operator(BinaryOp),
     /// `!`.
     Not,
     /// `=`, which is not a comparison.
     Assign,
-    /// `=~` or `!~`: operators of other languages, which filters do not have.
+    /// `=~` or `!~`: operators of other languages that do not exist in filters.
     Foreign,
     /// `(`.
     Open,
@@ -42,7 +42,7 @@ pub(crate) enum Token<'a> {
     Dot,
     /// Any other character.
     Other,
-    /// The end of the part.
+    /// The end of the text.
     End,
 }
 
@@ -88,8 +88,8 @@ pub(crate) struct Lexer<'a> {
 }
 
 impl<'a> Lexer<'a> {
-    /// Creates a lexer for the part at `span`. A start past the end of the text means the end; so
-    /// does an end inside a character.
+    /// Creates a lexer for the part at `span`. A start after the end of the text, or an end inside a
+    /// character, counts as the end of the text.
     pub(crate) fn new(text: &'a str, span: Span) -> Self {
         let text = text.get(..span.end).unwrap_or(text);
         Self {
@@ -128,7 +128,8 @@ impl<'a> Lexer<'a> {
         self.take(length)
     }
 
-    /// Reads up to this character and consumes it too. If there is none, reads nothing.
+    /// Reads up to this character and also consumes it. If there is no such character, reads
+    /// nothing.
     pub(crate) fn take_until(&mut self, end: char) -> Option<&'a str> {
         let length = self.rest().find(end)?;
         let inside = self.take(length);

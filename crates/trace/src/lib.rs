@@ -3,7 +3,7 @@
 //!
 //! A command passes through these stages: [`source`] text, [`parse`] (a tree and a list of
 //! problems; it never fails), [`resolve`] (names become fields of the event's [`mod@format`]),
-//! [`program`] and [`emit`]. These stages are pure: they read no file and no clock, and need no
+//! [`program`] and [`emit`]. These stages are pure: they read no files and no clock, and need no
 //! privileges.
 
 pub mod asm;

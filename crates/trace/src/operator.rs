@@ -28,7 +28,7 @@ use std::fmt;
 
 use crate::tree::BinaryOp;
 
-/// Operator precedence: a higher level binds tighter.
+/// Operator precedence: an operator with a higher level binds more tightly.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Level {
     Or,
@@ -46,7 +46,7 @@ pub(crate) enum Level {
 }
 
 impl Level {
-    /// Returns the next tighter level.
+    /// Returns the next higher level.
     pub(crate) const fn tighter(self) -> Self {
         match self {
             Self::Or => Self::And,
@@ -65,7 +65,7 @@ impl Level {
 }
 
 impl BinaryOp {
-    /// Returns the spelling of the operator.
+    /// Returns the text of the operator.
     pub const fn symbol(self) -> &'static str {
         match self {
             Self::Or => "||",

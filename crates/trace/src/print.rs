@@ -45,8 +45,8 @@ pub use pointer::symbol_text;
 pub use syscall::syscall;
 pub use table::{FieldTable, TableKind};
 
-/// Looks up kernel constants that a format refers to by name: enumerators, which BTF also has by
-/// name, and `HZ` for `jiffies_to_msecs()`.
+/// Looks up kernel constants that a format refers to by name: enumerators, whose names BTF
+/// contains, and `HZ` for `jiffies_to_msecs()`.
 pub type Names<'a> = &'a dyn Fn(&str) -> Option<i64>;
 
 /// The symbol that contains a kernel address.
@@ -144,9 +144,9 @@ impl Print {
         })
     }
 
-    /// Returns names that the format does not resolve: functions, variables, enumerators. If there
-    /// are any, rendered text can contain `?name?`, and tables can lack names. [`fields`] then
-    /// shows more.
+    /// Returns the names that the format does not resolve: functions, variables, enumerators. If
+    /// there are any, rendered text can contain `?name?`, and tables can lack names. In that case
+    /// [`fields`] shows more.
     pub fn unresolved(&self) -> &[String] {
         &self.unresolved
     }

@@ -125,7 +125,7 @@ impl Emitter {
             Text::Dynamic { .. } | Text::Pointer { .. } => {
                 bytes.push(0);
                 let place = Place::memory(0)?;
-                // One byte more than the value shows whether the text is longer.
+                // One more byte than the value shows whether the text is longer.
                 self.copy_text(text, place, bytes.len() + 1)?;
                 let length = i32::try_from(bytes.len()).map_err(|_| EmitError::TooLarge)?;
                 self.asm.jump(Jump::Ne, Reg::R0, length, differs);

@@ -10,16 +10,16 @@ use crate::asm::{Alu, Assembler, Code, Helper, Jump, Label, Reg, Width};
 use crate::probe::Probe;
 use crate::watch::{Action, FRAMES, HEAD, LONGEST_RECORD, STACK_ROOM, Shape, Trigger, Watch};
 
-/// Maps that all programs of a command share. Their numbers follow those of [`MapUse`].
+/// Maps that all programs of a command share. Their numbers follow the numbers of [`MapUse`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum WatchMap {
     /// The ring buffer to user space.
     Ring = 16,
-    /// One entry per CPU: messages that were lost because the ring was full.
+    /// One entry per CPU: the number of messages that were lost because the ring was full.
     Lost = 17,
     /// One word per switch: 0 is off.
     Switches = 18,
-    /// Two tokens per switch (`token`). Only the one for the current state exists. The CPU that
+    /// Two tokens per switch (`token`). Only the token for the current state exists. The CPU that
     /// removes it may change the switch.
     Tokens = 19,
     /// Remaining count of each trigger.
@@ -137,7 +137,8 @@ impl Watcher<'_> {
         Ok(())
     }
 
-    /// Leaves the address of the entry with this number in R0; without one, jumps to `otherwise`.
+    /// Leaves the address of the entry with this number in R0. If there is no such entry, jumps to
+    /// `otherwise`.
     fn lookup_entry(&mut self, map: WatchMap, number: u32, otherwise: Label) {
         let index = Place::stack(frame::INDEX);
         let number = number.cast_signed();
@@ -149,7 +150,7 @@ impl Watcher<'_> {
         self.emitter.unless_found(otherwise);
     }
 
-    /// Continues if the switch is on, otherwise jumps to `otherwise`.
+    /// Continues if the switch is on; otherwise jumps to `otherwise`.
     fn gate(&mut self, switch: u32, otherwise: Label) {
         self.lookup_entry(WatchMap::Switches, switch, otherwise);
         self.asm().load(Width::B8, Reg::R1, Reg::R0, 0);
@@ -166,8 +167,8 @@ impl Watcher<'_> {
             Action::Switch { switch, on, .. } => self.switch(trigger, switch, on, done)?,
             Action::Stack { .. } | Action::Mark => {
                 if trigger.counted {
-                    // If several CPUs race here, too many messages are sent; user space discards
-                    // the excess.
+                    // If several CPUs execute this at the same time, too many messages are sent;
+                    // user space discards the excess.
                     self.lookup_entry(WatchMap::Counts, trigger.number.into(), done);
                     self.asm().mov(Reg::R8, Reg::R0);
                     self.asm().load(Width::B8, Reg::R1, Reg::R8, 0);
@@ -189,11 +190,11 @@ impl Watcher<'_> {
         Ok(())
     }
 
-    /// Sets a switch to `on`. If this changes it, decrements the trigger's count.
+    /// Sets a switch to `on`. If this changes the switch, decrements the trigger's count.
     ///
     /// Removing the token of the old state ([`WatchMap::Tokens`]) acts as a lock: only one CPU can
-    /// remove it. Older kernels lack the atomic instructions for another lock. The CPU adds the
-    /// token of the new state only after it has changed the switch. Until then no other CPU can
+    /// remove it. Older kernels lack the atomic instructions for another kind of lock. The CPU adds
+    /// the token of the new state only after it has changed the switch. Until then no other CPU can
     /// change the switch or the count, so the count is exact. A CPU that wants to switch back in
     /// between finds no token and does nothing.
     fn switch(
@@ -310,7 +311,7 @@ impl Watcher<'_> {
         Ok(())
     }
 
-    /// Writes the head, which all events have.
+    /// Writes the head, which messages of all events have.
     fn head(&mut self, head: Place, what: u16, end: Label) -> Result<(), EmitError> {
         let word = |offset| head.plus(offset);
         for (helper, offset) in [

@@ -276,7 +276,7 @@ impl Parser<'_, '_> {
 }
 
 /// Returns the kernel's error text for a wrong token after an operand. The kernel expects an
-/// operator after a field, and the end after a comparison.
+/// operator after a field, and no further text after a comparison.
 fn not_an_operator(left: &Expr) -> &'static str {
     match left.kind {
         ExprKind::Binary(..) | ExprKind::In(..) | ExprKind::Unary(..) => TOO_MANY_TERMS,

@@ -60,7 +60,8 @@ pub(super) struct Parser<'a, 'p> {
     pub(super) context: Context,
     nesting: usize,
     operators: usize,
-    /// Set by [`Parser::give_up`]: later problems would only be follow-up errors.
+    /// Whether [`Parser::give_up`] was called, so that later problems would only be consequences of
+    /// the first.
     gave_up: bool,
     problems: &'p mut Vec<Problem>,
 }

@@ -34,8 +34,8 @@ impl Iterator for OutsideQuotes<'_> {
             if !matches!(c, '"' | '\'') {
                 return Some((at, c));
             }
-            // A failed search is the last one for this kind of quote, because a later quote would
-            // have closed it. The running time therefore stays linear.
+            // After a failed search, this kind of quote is not searched again, because a later
+            // quote would have closed it. The running time therefore stays linear.
             match self.rest().find(c) {
                 Some(length) => self.at += length + c.len_utf8(),
                 None => return Some((at, c)),

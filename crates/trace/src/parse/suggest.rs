@@ -1,6 +1,6 @@
 //! Suggestions for misspelled words.
 
-/// Longer words get no suggestion, because comparing them is slow.
+/// Maximum length of a word that gets suggestions, because comparing long words is slow.
 const MAX_LENGTH: usize = 24;
 
 /// Returns the candidate with the smallest edit distance: at most 1 for short words and 3 for long

@@ -109,8 +109,8 @@ fn event(
     (name, count)
 }
 
-/// Parses a count. Like the kernel, rejects the form in which the kernel prints counts (`count=3`,
-/// `unlimited`).
+/// Parses a count. Like the kernel, rejects the texts that the kernel itself prints for counts
+/// (`count=3`, `unlimited`).
 fn count(text: &str, span: Span, problems: &mut Vec<Problem>) -> Option<Spanned<u64>> {
     let span = trim(text, span);
     let digits = text_at(text, span);

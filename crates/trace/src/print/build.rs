@@ -5,7 +5,7 @@ use crate::format::{EventFormat, Field};
 use super::program::{Cast, Op, Table};
 use super::value::{Int, Kind, Unary};
 
-/// A program under construction.
+/// A program while it is built.
 #[derive(Debug, Default)]
 pub(super) struct Builder {
     pub(super) ops: Vec<Op>,
@@ -58,7 +58,7 @@ impl Builder {
         self.ops.len() - 1
     }
 
-    /// Sets the target of the jump at this index to the next operation.
+    /// Makes the jump at this index continue at the next operation.
     pub(super) fn land(&mut self, place: usize) {
         let here = self.ops.len();
         self.barrier = here;
@@ -69,7 +69,7 @@ impl Builder {
         }
     }
 
-    /// Sets the `otherwise` target of the branch at this index to the next operation.
+    /// Makes the `otherwise` path of the branch at this index continue at the next operation.
     pub(super) fn land_otherwise(&mut self, place: usize) {
         let here = self.ops.len();
         self.barrier = here;
@@ -84,8 +84,8 @@ impl Builder {
         self.barrier = self.barrier.min(len);
     }
 
-    /// Removes what was appended since this length. Returns the number, if it was a single
-    /// constant.
+    /// Removes the operations that were appended since this length. If they were a single constant,
+    /// returns its value.
     pub(super) fn take_constant(&mut self, len: usize) -> Option<Int> {
         let found = match self.ops.get(len..) {
             Some([Op::Int(int)]) => Some(*int),

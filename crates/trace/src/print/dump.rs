@@ -41,8 +41,8 @@ fn bytes_of<'a>(value: &Value<'a>) -> Option<&'a [u8]> {
     }
 }
 
-/// Returns the bytes of a pointer and a count. As in the kernel's loop, a negative count means
-/// none.
+/// Returns the bytes of a pointer and a count. As in the kernel's loop, a negative count means no
+/// bytes.
 fn limited<'a>(arguments: &[Value<'a>]) -> Option<&'a [u8]> {
     let [bytes, count] = arguments else {
         return None;

@@ -103,7 +103,7 @@ impl<'a> Machine<'a> {
         at + 1
     }
 
-    /// Jumps if the left value alone determines the result, or if it is missing.
+    /// Jumps if the left value alone determines the result, or if the left value is missing.
     fn shortcut(&mut self, decides: bool, at: usize, to: usize) -> usize {
         let value = self.pop();
         match value.truth() {
@@ -126,7 +126,7 @@ impl<'a> Machine<'a> {
         }
     }
 
-    /// Calls a function. If the value of an argument is missing, so is the result.
+    /// Calls a function. If the value of an argument is missing, the result is also missing.
     fn call(&mut self, function: Function) -> Value<'a> {
         let first = self.stack.len().saturating_sub(function.arity());
         let arguments = self.stack.split_off(first);

@@ -41,7 +41,7 @@ pub enum FieldValue {
     Cpus(String),
     /// The elements of an array.
     List(Vec<FieldValue>),
-    /// Anything else.
+    /// Bytes of any other type.
     Bytes(Vec<u8>),
 }
 

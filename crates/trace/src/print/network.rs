@@ -121,7 +121,7 @@ pub(super) fn socket(bytes: &[u8], letters: &[u8], out: &mut String) -> Option<(
                 let _ = write!(out, "%{scope}");
             }
         }
-        // The kernel prints this for other address families.
+        // The kernel prints this text for other address families.
         _ => out.push_str("(einval)"),
     }
     Some(())

@@ -30,7 +30,8 @@ impl<'a> Parser<'a> {
             match prefix {
                 Prefix::Unary(op) => self.program.push(Op::Unary(op)),
                 Prefix::Cast(cast) => self.program.push(Op::Cast(cast)),
-                // An array already decays to its address.
+                // Taking the address changes nothing, because an array already decays to its
+                // address.
                 Prefix::Address => {}
                 Prefix::Dereference => {
                     self.program.number(0, Kind::I32);

@@ -23,7 +23,7 @@ pub(super) struct Parser<'a> {
     pub(super) event: &'a EventFormat,
     /// Looks up constants.
     pub(super) names: Names<'a>,
-    /// The program under construction.
+    /// The program that is being built.
     pub(super) program: Builder,
 }
 

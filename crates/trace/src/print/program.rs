@@ -62,14 +62,15 @@ pub(super) enum Cast {
     Bool,
     /// A pointer to numbers of this type.
     Pointer(Kind),
-    /// A pointer to something whose size is unknown.
+    /// A pointer to a value of unknown size.
     Opaque,
 }
 
 /// A function of the kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Function {
-    /// `__print_flags` or `__print_symbolic`: a value. The table with this index has the names.
+    /// `__print_flags` or `__print_symbolic`, for one value. The table with this index contains the
+    /// names.
     Names(usize),
     /// `__print_hex` or `__print_hex_str`: bytes and their number.
     Hex {
@@ -106,7 +107,7 @@ impl Function {
 /// The names of one `__print_flags` or `__print_symbolic` call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Table {
-    /// Range of its first argument in the program; the call follows.
+    /// Range of the table's first argument in the program; the call follows.
     pub(super) argument: Range<usize>,
     /// Separator of names; `None` for `__print_symbolic`.
     pub(super) delimiter: Option<String>,

@@ -8,8 +8,8 @@ use super::eval;
 use super::value::Value;
 
 /// Appends the text that the kernel's trace file has for an event of the system `syscalls` since
-/// Linux 5.16: `sys_dup2(oldfd: 0xb, newfd: 1)` or `sys_dup2 -> 0x1`. It replaces the name and the
-/// text of the event.
+/// Linux 5.16: `sys_dup2(oldfd: 0xb, newfd: 1)` or `sys_dup2 -> 0x1`. This text replaces both the
+/// name and the text of the event.
 ///
 /// Returns false and appends nothing for any other event.
 pub fn syscall(event: &EventFormat, record: &[u8], out: &mut String) -> bool {

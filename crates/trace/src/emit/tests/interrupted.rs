@@ -1,5 +1,5 @@
-//! Tests a file function's program that is interrupted by the same program of another thread. After
-//! an interruption at any instruction, the result must equal that of sequential runs.
+//! Tests a program of a function in a file while the same program interrupts it in another thread.
+//! After an interruption at any instruction, the result must equal the result of sequential runs.
 
 use super::evaluate::Table;
 use super::machine;
@@ -13,7 +13,7 @@ use crate::program::Program;
 /// Number of programs; each handles two events that count in one row or two.
 const PROGRAMS: u64 = 200;
 
-/// Enough rows for all keys.
+/// A number of rows that is large enough for all keys.
 const ROOM: usize = 16;
 
 fn generate(seed: u64) -> (Program, Vec<World>) {
@@ -27,7 +27,7 @@ fn generate(seed: u64) -> (Program, Vec<World>) {
     (maker.program(), worlds)
 }
 
-/// Compiles for a function, although the fields are from a record.
+/// Compiles for a function, although the fields belong to a record.
 fn emit(program: &Program) -> Result<Emitted, EmitError> {
     emit_as(program, true, Probe::FileFunction)
 }

@@ -1,4 +1,4 @@
-//! A strict interpreter of BPF. Everything that the kernel's verifier rejects is an error: memory
+//! A strict interpreter of BPF. Operations that the kernel's verifier rejects are errors: memory
 //! outside of the stack, the record and map values; unwritten stack bytes and registers; misaligned
 //! accesses; writes to read-only memory.
 
@@ -11,7 +11,7 @@ use crate::emit::Emitted;
 pub(super) const STACK: u64 = 0x1000_0000_0000;
 /// Size of the stack in bytes.
 pub(super) const STACK_SIZE: usize = 512;
-/// Address of the record. It is not a power of two because pointers in records are.
+/// Address of the record. It is not a power of two, because the addresses of real records are not.
 pub(super) const RECORD: u64 = 0x2100_0000_0000;
 /// Address of map 0; the other maps follow.
 pub(super) const MAP: u64 = 0x4000_0000_0000;
@@ -211,7 +211,7 @@ impl Machine<'_> {
             && address < VALUES
         {
             // The first bytes of the record are a pointer to the registers. A packet filter may
-            // read only four-byte numbers of its context.
+            // read only four-byte numbers from its context.
             let kept_back = match self.world.packet {
                 None => at < 8,
                 Some(_) => size != 4,

@@ -15,7 +15,7 @@ use crate::resolve::{self, Fits, Groups, Scope};
 
 const PACKETS: u64 = 15_000;
 
-/// Packets belong to no thread and therefore to no cgroup.
+/// Resolves no cgroup, because packets belong to no thread.
 struct NoGroups;
 
 impl Groups for NoGroups {
@@ -47,11 +47,12 @@ pub(super) fn compile(link: Link, trigger: &str) -> Program {
 
 /// A packet and the kernel's metadata of it.
 struct Packet {
-    /// Network-layer protocol, which is not in the packet if the packet has no Ethernet header.
+    /// Network-layer protocol, which the packet itself does not contain if it has no Ethernet
+    /// header.
     protocol: u16,
     tag: Option<u16>,
     kind: u32,
-    /// Starts with the Ethernet header.
+    /// The whole packet, starting with the Ethernet header.
     whole: Vec<u8>,
     /// The part that the program can read.
     bytes: Vec<u8>,

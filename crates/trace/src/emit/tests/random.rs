@@ -15,7 +15,7 @@ const RECORD: u64 = 640;
 const WORDS: [u32; 4] = [8, 12, 16, 20];
 const POINTERS: [u32; 4] = [24, 32, 40, 48];
 
-/// Generates an event. If it is `wild`, its words and pointers can refer to any address.
+/// Generates an event. If `wild` is set, its words and pointers can refer to any address.
 pub(super) fn world(random: &mut Random, wild: bool) -> World {
     let mut record = Vec::new();
     while record.len() < RECORD as usize {
@@ -40,7 +40,7 @@ pub(super) fn world(random: &mut Random, wild: bool) -> World {
         letters(random, &mut kernel);
         letters(random, &mut user);
     }
-    // The thread: a pointer to its group, followed by the id of the group.
+    // The thread's structure: a pointer to its group, followed by the id of the group.
     let thread = KERNEL + kernel.len() as u64;
     kernel.extend((thread + 8).to_le_bytes());
     kernel.extend(random.below(3).to_le_bytes());

@@ -1,5 +1,5 @@
 //! The environment of an event: its record, its context and the memory that its pointers refer to.
-//! Also a random number generator.
+//! Also contains a random number generator.
 
 /// Address of the kernel memory that pointers of a record can refer to.
 pub(super) const KERNEL: u64 = 0x5000_0000_0000;
@@ -17,7 +17,7 @@ pub(super) struct World {
     pub(super) tgid: u32,
     pub(super) cpu: u32,
     pub(super) time: u64,
-    /// Like the kernel's, always ends with a NUL.
+    /// Name of the thread, which always ends with a NUL, as in the kernel.
     pub(super) comm: [u8; 16],
     /// Time since the first event of the pair.
     pub(super) latency: u64,
