@@ -41,9 +41,9 @@ pub struct Program {
 pub struct Switch {
     /// Numbers of the tables, all of which can be paused.
     pub tables: Vec<usize>,
-    /// True resumes the tables, false pauses them.
+    /// True if the event resumes the tables, false if it pauses them.
     pub on: bool,
-    /// Maximum number of times; `None` for no limit.
+    /// Maximum number of times that the event acts; `None` for no limit.
     pub count: Option<u64>,
 }
 
@@ -54,14 +54,15 @@ pub enum Pair {
     /// The event is not part of a pair.
     #[default]
     None,
-    /// The first event: stores its time by key and replaces an earlier time. It counts nothing.
+    /// The first event: stores its time by key and replaces an earlier time. A first event is not
+    /// counted.
     First(Vec<Part>),
     /// The second event: takes the time of the first event with the same key. Without such a first
-    /// event it counts nothing. The filter is evaluated afterwards.
+    /// event it is not counted. The filter is evaluated afterwards.
     Second(Vec<Part>),
 }
 
-/// Number of addresses kept of a stack, the same as in the kernel's histograms.
+/// Number of addresses that are kept of a stack, the same as in the kernel's histograms.
 pub const FRAMES: usize = 16;
 
 /// A part of a key.
@@ -93,7 +94,7 @@ impl Part {
     }
 }
 
-/// A number and the aggregate of it that a row keeps.
+/// A number, and its aggregate that a row keeps.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Kept {
     pub number: Number,
@@ -116,7 +117,7 @@ pub enum Aggregate {
     /// The hit count of each bucket of [`crate::buckets`].
     Buckets,
     /// The time of the last kept number, the number, and the fields saved with it: see
-    /// [`Track::saved`]. An action writes it.
+    /// [`Track::saved`]. An action writes these values.
     Saved {
         /// Number of words.
         words: usize,
@@ -272,7 +273,7 @@ impl Text {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Condition {
     pub kind: ConditionKind,
-    /// The source of the condition. A rejected instruction is reported there.
+    /// The source of the condition, at which a rejected instruction is reported.
     pub span: Span,
 }
 
@@ -286,7 +287,7 @@ pub enum ConditionKind {
         left: Number,
         right: Number,
     },
-    /// Whether the numbers have a common bit.
+    /// Whether the two numbers have a common bit.
     AnyBit(Number, Number),
     /// Whether the number is in the list.
     OneOf(Number, Vec<u64>),
@@ -296,9 +297,9 @@ pub enum ConditionKind {
     Matches(Text, crate::glob::Glob),
     /// Negation.
     Not(Box<Condition>),
-    /// Conjunction, evaluated from left to right until one fails.
+    /// Conjunction, evaluated from left to right until one condition fails.
     All(Vec<Condition>),
-    /// Disjunction, evaluated from left to right until one holds.
+    /// Disjunction, evaluated from left to right until one condition holds.
     Any(Vec<Condition>),
 }
 

@@ -77,8 +77,9 @@ impl fmt::Display for RawError {
 
 impl std::error::Error for RawError {}
 
-/// Reads a file of instructions. Control characters distinguish bytes from text. A leading
-/// instruction count or braces distinguish classic instructions from extended ones.
+/// Reads a file of instructions. A file with control characters contains bytes rather than text. A
+/// text with a leading instruction count or braces contains classic instructions rather than
+/// extended ones.
 ///
 /// # Errors
 ///

@@ -1,8 +1,8 @@
 //! Resolves names: turns the tree of a command and the layout of an event into a
 //! [`Program`](crate::program::Program) or a list of problems.
 //!
-//! The rules for types and constants are the kernel's. So are the error messages, where the kernel
-//! has one.
+//! The rules for types and constants are those of the kernel. The error messages are also the
+//! kernel's, if the kernel has one.
 
 mod address;
 mod condition;
@@ -44,9 +44,9 @@ pub struct Scope<'a> {
 /// A reference to a kernel function in a filter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Function<'a> {
-    /// By name.
+    /// The function with this name.
     Named(&'a str),
-    /// By an address inside the function.
+    /// The function that contains this address.
     At(u64),
 }
 
@@ -107,8 +107,8 @@ struct Resolver<'a> {
     problems: Vec<Problem>,
     /// Whether the event is the second of a pair.
     has_latency: bool,
-    /// Whether a comparison is being resolved, in which the sign of fields matters. In keys and
-    /// values, fields are unsigned, as in the kernel. The kernel's filters have no arithmetic.
+    /// Whether a comparison is being resolved. In comparisons, the sign of fields matters. In keys
+    /// and values, fields are unsigned, as in the kernel. The kernel's filters have no arithmetic.
     in_filter: bool,
     /// Links to other events of the command.
     links: Option<linked::Links<'a>>,

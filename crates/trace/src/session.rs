@@ -107,9 +107,9 @@ pub struct Counted {
 /// A function that attaches a loaded program to its event.
 pub type Attach<'a> = Box<dyn FnOnce(&LoadedProgram) -> Result<AttachedProgram, Error> + 'a>;
 
-/// Lets all programs of a command count in the same time window. The kernel needs up to about 70 ms
-/// to attach or detach an event. Without a gate, the first of many events would count longer than
-/// the last.
+/// Makes all programs of a command count in the same time window. The kernel needs up to about 70
+/// ms to attach or detach an event. Without a gate, the first of many events would be counted for
+/// longer than the last.
 #[derive(Debug)]
 pub struct Gate(PlainMap);
 
@@ -140,7 +140,7 @@ pub struct Session {
     kept: Vec<Aggregate>,
     /// Offset of a stack's addresses in the key.
     stack: Option<usize>,
-    /// Ids of stacks, which stay the same from one read to the next.
+    /// Ids of stacks, which are the same in each read.
     stack_ids: RefCell<HashMap<Vec<u64>, u64>>,
     /// Whether the event only pauses or resumes other tables.
     switches: bool,
@@ -153,8 +153,8 @@ pub struct Session {
 /// A table to be started.
 pub struct Start<'a> {
     /// The programs that count into the table, with their attach functions. The first program
-    /// determines the layout. The second event of a [`Pair`] is attached before the first, so that
-    /// it misses none of its first events.
+    /// determines the layout. The second event of a [`Pair`] is attached before the first event, so
+    /// that every stored first event can find its second event.
     pub programs: Vec<(&'a Program, Attach<'a>)>,
     /// Program that determines the layout, if the table belongs to a synthetic event and other
     /// programs count into it.
@@ -167,8 +167,8 @@ pub struct Start<'a> {
 
 impl Session {
     /// Loads and attaches the programs of linked tables, which are numbered by their position here.
-    /// Attaches the last table first, so that no event misses what an earlier one stores for it.
-    /// `cpus` is the number of possible CPUs. Programs with `gated` set ask `gate`.
+    /// Attaches the last table first, so that no event misses values that an earlier event stores
+    /// for it. `cpus` is the number of possible CPUs. Programs with `gated` set read `gate`.
     ///
     /// # Errors
     ///
@@ -246,7 +246,7 @@ impl Session {
         Ok(())
     }
 
-    /// Returns whether the table is paused. Events can pause it too.
+    /// Returns whether the table is paused. Events can also pause it.
     ///
     /// # Errors
     ///
@@ -258,7 +258,7 @@ impl Session {
         Ok(state.get(0)?.is_some_and(|state| first_word(&state) != 0))
     }
 
-    /// Removes all rows and resets the dropped counts. The table is paused meanwhile, for some
+    /// Removes all rows and resets the dropped counts. Meanwhile the table is paused for some
     /// milliseconds. Otherwise a running program could write to a row that already belongs to
     /// another key.
     ///
@@ -283,12 +283,13 @@ impl Session {
     }
 
     /// Returns how often the kernel skipped a program because another one was running on the CPU.
-    /// This counts hits before the filter. Available since Linux 6.7.
+    /// The number includes hits that the filter would reject. Available since Linux 6.7.
     pub fn skipped(&self) -> u64 {
         self.programs.iter().map(LoadedProgram::skipped).sum()
     }
 
-    /// Returns whether the map of first events is full. The kernel then evicts the oldest ones.
+    /// Returns whether the map of first events is full, so that the kernel evicts the oldest
+    /// entries.
     pub fn forgets(&self) -> bool {
         let all = FIRSTS as usize;
         let free = FREE_PER_CPU * TraceEvents::possible_cpus();
@@ -297,15 +298,15 @@ impl Session {
             .is_some_and(|firsts| firsts.count() >= full)
     }
 
-    /// Detaches the programs one by one. Close the gate first, or the programs stop counting at
-    /// different times.
+    /// Detaches the programs one by one. The caller must close the gate first; otherwise the
+    /// programs stop counting at different times.
     pub fn stop(&mut self) {
         for mut attached in self.attached.drain(..) {
             self.time += attached.counted_time();
         }
     }
 
-    /// Returns the part of the time during which the perf events of a stopped table counted. `None`
+    /// Returns the fraction of time in which the perf events of a stopped table counted. `None`
     /// means all of the time.
     pub fn counted_part(&self) -> Option<f64> {
         self.time.part()
@@ -376,9 +377,9 @@ fn load_emitted(
     emitted: &Emitted,
     maps: &[Option<&PlainMap>],
 ) -> Result<LoadedProgram, SessionError> {
-    // The scratch memory belongs to a single program. A socket's program can be interrupted by a
-    // tracepoint's, and a file function's program by itself in another thread. The kernel keeps the
-    // maps alive as long as the program.
+    // The scratch memory belongs to a single program. A tracepoint's program can interrupt a
+    // socket's program, and a file function's program can interrupt itself in another thread. The
+    // kernel keeps the maps alive as long as the program.
     let (memory, globs) = (memory(emitted)?, globs(&emitted.globs)?);
     let mut maps = maps.to_vec();
     maps[MapUse::Memory as usize] = memory.as_ref();
@@ -454,7 +455,7 @@ fn maps(emitted: &Emitted, size: u32, cpus: usize) -> Result<Vec<Option<PlainMap
     let hash = PlainMapKind::Hash;
     if emitted.pair_size > 0 {
         // Some first events never get a second event: a thread that exits never leaves its system
-        // call. The map evicts the oldest of those.
+        // call. The map evicts the oldest of these entries.
         let (key, kind) = (emitted.pair_size, PlainMapKind::LruHash);
         make(MapUse::Firsts, kind, "hist_firsts", key, 8, FIRSTS)?;
     }

@@ -16,7 +16,7 @@ impl Span {
         Self { start, end }
     }
 
-    /// Returns the shortest span that covers both.
+    /// Returns the shortest span that covers both spans.
     pub fn to(self, other: Self) -> Self {
         Self::new(self.start.min(other.start), self.end.max(other.end))
     }
@@ -28,7 +28,7 @@ impl Span {
         let line: String = source.chars().map(clean).collect();
         let before = source.get(..self.start.min(source.len()));
         let column = before.map_or(0, |text| text.chars().count());
-        // A width in a format string is limited; a repeated string is not.
+        // The width in a format string is limited, but the length of a repeated string is not.
         let blanks = " ".repeat(column);
         format!("  {line}\n  {blanks}^\n")
     }
@@ -55,7 +55,7 @@ impl<T> Spanned<T> {
 /// A problem in the source.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem {
-    /// Position of the problem. The caret is below its first character.
+    /// Position of the problem. The caret is shown below the first character.
     pub span: Span,
     /// Description: the kernel's own text, if the kernel has one.
     pub text: String,

@@ -10,7 +10,7 @@ use crate::source::{Problem, Span};
 pub struct Synthetic {
     /// Name and fields.
     pub format: EventFormat,
-    /// Size of its record in bytes, a multiple of eight.
+    /// Size of the event's record in bytes, a multiple of eight.
     pub size: usize,
 }
 

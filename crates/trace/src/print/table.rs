@@ -11,8 +11,8 @@ use super::value::{Binary, Kind};
 pub struct FieldTable {
     /// Name of the field.
     pub field: String,
-    /// The bits of the field that the table covers. All bits, unless the format masks the field or
-    /// casts it to a narrower type.
+    /// The bits of the field that the table covers. The table covers all bits, unless the format
+    /// masks the field or casts it to a narrower type.
     pub mask: u64,
     pub kind: TableKind,
     /// Text for zero, if the format has `field ? __print_flags(field, ...) : "text"`.
@@ -147,7 +147,7 @@ fn field_table(print: &Print, table: &Table) -> Option<FieldTable> {
     })
 }
 
-/// A field and the bits of it that are used.
+/// A field, and which of its bits are used.
 #[derive(PartialEq, Eq)]
 struct Source {
     field: usize,

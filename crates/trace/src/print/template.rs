@@ -38,7 +38,7 @@ pub(super) enum Count {
     None,
     /// A literal number.
     Fixed(u32),
-    /// `*`: taken from the next argument.
+    /// `*`: the next argument is the count.
     Next,
 }
 
@@ -82,7 +82,7 @@ impl Spec {
     }
 }
 
-/// Larger widths and precisions are clamped to this value.
+/// Larger widths and precisions are reduced to this value.
 const MAX_COUNT: u32 = 1 << 20;
 
 /// Splits a string into its pieces.

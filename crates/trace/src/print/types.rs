@@ -17,8 +17,8 @@ const QUALIFIERS: [&str; 8] = [
     "__rcu",
 ];
 
-/// Returns the type of these words followed by `stars` asterisks. Returns `None` if the width is
-/// unknown and the event's format does not reveal it either.
+/// Returns the type of these words followed by `stars` asterisks. Returns `None` if neither C nor
+/// the event's format determines the width.
 pub(super) fn cast(words: &[&str], stars: usize, event: &EventFormat) -> Option<Cast> {
     let qualified = |word: &&&str| !QUALIFIERS.contains(*word);
     let words: Vec<&str> = words.iter().filter(qualified).copied().collect();

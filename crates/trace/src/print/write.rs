@@ -1,5 +1,5 @@
 //! Implements the conversions of the kernel's `vsnprintf`. They differ from C: zero padding applies
-//! even if a precision is given, and `%#x` prints its prefix for 0 too.
+//! even if a precision is given, and `%#x` also prints its prefix for 0.
 
 use std::borrow::Cow;
 
@@ -24,7 +24,7 @@ pub(super) struct Layout {
 }
 
 impl Layout {
-    /// Returns the number of characters to pad to.
+    /// Returns the width to which the conversion is padded.
     fn padded_width(&self) -> usize {
         self.width.unwrap_or(0).min(MAX_PADDING)
     }

@@ -7,7 +7,7 @@ use crate::format::EventFormat;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FunctionValue {
     pub name: String,
-    /// Its C type.
+    /// The C type of the value.
     pub declared: String,
     /// Size in bytes: 1, 2, 4 or 8.
     pub size: u32,
@@ -26,7 +26,7 @@ pub enum FunctionValues {
     Registers,
 }
 
-/// Describes the registers like a format file. Registers with names of their own come first.
+/// Describes the registers like a format file. Registers with a special name come first.
 pub fn function_format(name: &str, values: &FunctionValues) -> EventFormat {
     let mut text = format!("name: {name}\nID: 0\nformat:\n");
     let mut add = |name: &str, declared: &str, at: u32, size: u32, signed: bool| {

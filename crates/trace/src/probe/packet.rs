@@ -74,7 +74,7 @@ const FIELDS: [(PacketField, &str, &str, u32, u32); 19] = [
 /// Declared type of an IP address. IPv4 addresses are mapped (`::ffff:10.0.0.1`).
 pub(crate) const IP_ADDRESS: &str = "ip_address";
 
-/// The value of a missing address: all ones, which no packet has.
+/// The value of a missing address: all bits set, an address that no packet has.
 pub(crate) const NO_ADDRESS: [u8; 16] = [0xff; 16];
 
 /// Names of values, in the syntax of an event's print format.

@@ -7,8 +7,8 @@ use super::{Number, Program, Text};
 pub struct Linked {
     /// Number of the event's table in the command.
     pub table: usize,
-    /// Variables of other tables, looked up by this event's key. If one of them is not set, the
-    /// event is ignored.
+    /// Variables of other tables, looked up by this event's key. If one of the variables is not
+    /// set, the event is ignored.
     pub reads: Vec<Read>,
     /// Variables of the event itself, in order. Each may refer to earlier ones.
     pub sets: Vec<Set>,
@@ -63,7 +63,7 @@ impl Source {
     }
 
     /// Returns the size of the value when stored as a variable. Text takes one more word, which
-    /// marks it as set.
+    /// marks the text as set.
     pub fn stored(&self) -> usize {
         match self {
             Self::Number(_) => 8,
@@ -115,7 +115,7 @@ pub struct Track {
     pub emit: Option<Emit>,
 }
 
-/// Condition for keeping a value.
+/// The condition for keeping a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum When {
     /// The value is greater than the kept one, which is initially 0.
@@ -124,11 +124,11 @@ pub enum When {
     Other,
 }
 
-/// A synthetic event: its record is built, and then these programs count it immediately.
+/// A synthetic event: the program builds its record, and then these programs count it immediately.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Emit {
     pub event: usize,
-    /// Size of its record in bytes, a multiple of eight.
+    /// Size of the event's record in bytes, a multiple of eight.
     pub size: usize,
     pub fields: Vec<EmitField>,
     /// The programs that count the event.
@@ -140,7 +140,7 @@ pub struct Emit {
 pub struct EmitField {
     /// Offset in the record.
     pub offset: usize,
-    /// Size in bytes; numbers are truncated to it.
+    /// Size in bytes, to which numbers are truncated.
     pub size: usize,
     pub value: Source,
 }

@@ -36,9 +36,9 @@ pub(super) struct Instruction {
     pub(super) insn: Insn,
     /// The upper half of a 64-bit constant.
     pub(super) high: Option<i32>,
-    /// The label that it jumps to.
+    /// The label that the instruction jumps to.
     pub(super) label: Option<Spanned<String>>,
-    /// The map that it loads.
+    /// The map that the instruction loads.
     pub(super) map: Option<Spanned<String>>,
 }
 
@@ -95,7 +95,7 @@ pub(super) fn read(line: &str) -> Parsed<Line> {
     Ok(Line::Instruction(read))
 }
 
-/// Skips the number of the instruction and its first byte in a listing: `12: (b7) r0 = 0`.
+/// Skips the number and the first byte of an instruction in a listing: `12: (b7) r0 = 0`.
 fn skip_listing_prefix(scan: &mut Scan<'_>) {
     if !scan.take(|c| c.is_ascii_digit()).is_empty() {
         scan.eat(":");
@@ -197,7 +197,7 @@ fn constant(scan: &mut Scan<'_>, unsigned: bool) -> Parsed<i32> {
     let number = scan.number();
     let number = number.ok_or_else(|| wrong("expected a number or a register"))?;
     let whole = i32::try_from(number).ok();
-    // In a 32-bit operation, the signed and the unsigned notation mean the same number.
+    // In a 32-bit operation, the signed and the unsigned notation represent the same number.
     let whole = whole.or_else(|| {
         let bits = u32::try_from(number).ok().filter(|_| unsigned)?;
         Some(bits.cast_signed())

@@ -159,7 +159,7 @@ fn errors_have_a_position() {
     );
 }
 
-/// Any instruction that a listing can print parses back to itself.
+/// Parsing the listing of any instruction yields that instruction again.
 #[test]
 fn listings_round_trip() {
     let mut random = Random(1);

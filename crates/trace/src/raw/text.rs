@@ -11,7 +11,7 @@ const MAX_INSNS: usize = 1_000_000;
 /// Maximum number of maps in a program.
 const MAX_MAPS: usize = 64;
 
-/// A use of a name: the index of the instruction, its line and the name.
+/// A use of a name: the index of the instruction, the line and the name.
 type Use = (usize, u32, Spanned<String>);
 
 /// Parses all lines.

@@ -193,7 +193,7 @@ impl Resolver<'_> {
     }
 
     /// Compares the owner of the thread's cgroup with a name. The matching cgroups are looked up
-    /// now.
+    /// when the condition is resolved.
     fn owner(
         &mut self,
         op: &Spanned<BinaryOp>,
@@ -377,7 +377,7 @@ impl Resolver<'_> {
     }
 }
 
-/// Number of 64-bit words that a set of CPUs is compared in.
+/// Number of 64-bit words in which a set of CPUs is compared.
 const MASK_WORDS: usize = 16;
 /// Highest CPU number that a list can contain.
 const MAX_CPU: u32 = 64 * MASK_WORDS as u32 - 1;

@@ -185,7 +185,7 @@ impl Resolver<'_> {
     }
 
     /// Resolves an operand of a comparison that is a single word, with or without a modifier.
-    /// Returns `None` if it is any other expression.
+    /// Returns `None` for any other expression.
     pub(super) fn operand(&mut self, expr: &Expr) -> Option<Option<Meaning>> {
         match &expr.kind {
             ExprKind::Name(name) => Some(self.name(name, expr.span)),

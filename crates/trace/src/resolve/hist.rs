@@ -30,7 +30,7 @@ pub fn hist(hist: &Hist, scope: &Scope<'_>) -> Result<(Program, Table), Vec<Prob
     made.map(|(program, table, _)| (program, table))
 }
 
-/// Resolves a histogram, and returns its links to other events too.
+/// Resolves a histogram, and also returns its links to other events.
 pub(super) fn resolve_hist<'a>(
     mut resolver: Resolver<'a>,
     hist: &Hist,
@@ -59,7 +59,7 @@ pub fn latency(
 /// The programs of the first and the second event, the table and the links.
 type PairMade<'a> = ([Program; 2], Table, Option<Links<'a>>);
 
-/// Resolves a pair of events, and returns the second event's links to other events too.
+/// Resolves a pair of events, and also returns the second event's links to other events.
 pub(super) fn resolve_pair<'a>(
     mut resolver: Resolver<'a>,
     hist: &Hist,
@@ -274,7 +274,8 @@ impl Resolver<'_> {
     }
 
     /// Returns how a number is shown in a key. Like the kernel, noctule shows negative numbers as
-    /// large unsigned ones. The kernel has no histograms of functions, so those show the sign.
+    /// large unsigned ones. The kernel has no histograms of functions, so histograms of functions
+    /// show the sign.
     fn number_key(&self, signed: bool) -> KeyShow {
         if signed && self.scope.probe.is_function() {
             KeyShow::Signed
@@ -429,7 +430,7 @@ impl Resolver<'_> {
             ExprKind::Modified(inner, modifier) => match modifier.node {
                 Modifier::Ascending => (&**inner, false),
                 Modifier::Descending => (&**inner, true),
-                // A value together with its modifier.
+                // A value that also occurs with a modifier.
                 _ if position(&values, expr).is_some() => (expr, false),
                 _ => return self.wrong(modifier.span, "Invalid sort modifier"),
             },
@@ -563,7 +564,7 @@ fn info(hist: &Hist, table: &Table) -> String {
         vals.join(","),
         table.size
     );
-    // The only clock.
+    // The kernel has only this clock.
     if format!("{keys},{},{vars}", vals.join(",")).contains("common_timestamp") {
         info += ":clock=mono";
     }

@@ -24,7 +24,7 @@ const LEVELS: usize = 4;
 
 /// A trigger that can be linked to the other triggers of its command.
 pub struct Linkable<'a> {
-    /// The event, or the second event of a pair.
+    /// The event or, for a pair, its second event.
     pub event: EventName,
     pub hist: &'a Hist,
     /// The environment of the event.
@@ -137,7 +137,7 @@ struct Done {
 /// A variable of a trigger, at the same index as in [`Linked::sets`].
 #[derive(Clone)]
 struct Own {
-    /// `None` for a field that another trigger reads.
+    /// Name of the variable; `None` for a field that another trigger reads.
     name: Option<String>,
     value: Source,
     signed: bool,
@@ -274,7 +274,8 @@ impl<'a> Resolver<'a> {
                 let own = links.own[index].clone();
                 Some(match own.value {
                     Source::Number(_) => (Source::Number(Number::Own(index)), own.signed),
-                    // Text cannot be copied from the variable, so it is read from the record again.
+                    // The text cannot be copied from the variable, so it is read from the record
+                    // again.
                     text @ Source::Text(_) => (text, false),
                 })
             }

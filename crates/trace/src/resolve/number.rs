@@ -81,7 +81,7 @@ impl Resolver<'_> {
         }
     }
 
-    /// Resolves a constant; negative numbers in two's complement.
+    /// Resolves a constant. Negative numbers are in two's complement.
     fn constant(&mut self, value: i128, span: Span) -> Option<Typed> {
         let unsigned = u64::try_from(value);
         let number = unsigned.or_else(|_| i64::try_from(value).map(i64::cast_unsigned));

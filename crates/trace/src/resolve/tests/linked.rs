@@ -1,4 +1,4 @@
-//! Tests triggers of several events: what they read and store, and their problems.
+//! Tests triggers of several events: the values that they read and store, and their problems.
 
 use super::*;
 use crate::program::{Action, Linked, Read, Source, Text, When};
@@ -65,7 +65,7 @@ fn only_variables_that_are_read_are_stored() {
         panic!("{made:?}");
     };
     let stored: Vec<_> = first.sets.iter().map(|set| set.at).collect();
-    // The time, and the field that the action refers to; nothing reads `text`.
+    // The time, and the field that the action refers to, are stored; no trigger reads `text`.
     assert_eq!(stored, [Some(0), None, None, Some(8)]);
     assert_eq!(first.kept, 8 + 8 + 16);
     let read = |at, text, once| Read {
@@ -130,7 +130,7 @@ fn a_stack_cannot_be_a_variable() {
 #[test]
 fn trigger_problems_have_the_kernels_texts() {
     let others = "`one.first` has different keys, so its variables cannot be looked up from here";
-    // The triggers, the index of the wrong one, the reason and the source at that position.
+    // The triggers, the index of the wrong trigger, the reason, and the source at that position.
     let cases: [(&[&str], usize, &str, &str); 13] = [
         (&["keys=pid:a=$b"], 0, "Couldn't find variable", "$b"),
         (
