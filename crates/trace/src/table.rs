@@ -35,13 +35,13 @@ pub use saved::{SavedColumn, SavedShow, Taken, Tracked};
 pub struct Table {
     /// The trigger as the kernel prints it after `# trigger info: `, without the final ` [active]`.
     pub info: String,
-    /// The triggers of other events that count into the table, where they differ.
+    /// The triggers of other events that count into the table, if they differ from `info`.
     pub more_info: Vec<String>,
     /// The parts of the key, in the program's order.
     pub keys: Vec<KeyColumn>,
     /// The values, without the hit count.
     pub values: Vec<ValueColumn>,
-    /// The numbers that `onmax` and `onchange` track, shown after the values.
+    /// The numbers that `onmax` and `onchange` track, which are shown after the values.
     pub tracked: Vec<Tracked>,
     /// Sort keys. If empty, rows are sorted by hits, ascending.
     pub sort: Vec<SortKey>,
@@ -58,7 +58,7 @@ pub struct KeyColumn {
     pub name: String,
     pub show: KeyShow,
     /// Whether rows are sorted by this part as a signed number, as the kernel does for signed
-    /// fields. Does not affect how the number is printed.
+    /// fields. This does not affect how the number is printed.
     pub signed: bool,
     /// Size in the key in bytes: [`crate::program::Part::size`].
     pub size: usize,
@@ -129,7 +129,7 @@ pub enum Figure {
         /// The percentile in thousandths; 500 is the median.
         thousandths: u16,
         /// Whether the numbers are signed. Buckets of negative numbers are wide, so the result is
-        /// -1 for all of them.
+        /// -1 for all negative numbers.
         signed: bool,
     },
 }
@@ -156,7 +156,7 @@ pub struct SortKey {
     pub descending: bool,
 }
 
-/// The column that rows are sorted by.
+/// The column by which rows are sorted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum SortColumn {
     /// A part of the key, by its index in [`Table::keys`].
@@ -176,15 +176,15 @@ pub struct Snapshot<'a> {
     pub dropped: u64,
     /// Hits for which the kernel skipped the program, counted before the filter.
     pub skipped: u64,
-    /// The part of the time during which a hardware counter counted the event. `None` means all of
-    /// the time.
+    /// The fraction of time in which a hardware counter counted the event. `None` means all of the
+    /// time.
     pub counted_part: Option<f64>,
     /// Whether the table is paused.
     pub paused: bool,
 }
 
 impl Snapshot<'_> {
-    /// Returns the hits of all rows, without dropped ones.
+    /// Returns the hits of all rows, which exclude dropped hits.
     pub fn hits(&self) -> u64 {
         let hits = self.rows.iter().map(|row| row.hits);
         hits.fold(0, u64::wrapping_add)

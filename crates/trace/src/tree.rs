@@ -17,14 +17,14 @@ pub enum ExprKind {
     Number(i128),
     /// Text without its quotes, which can be single or double.
     Text(String),
-    /// A field of the event, `hitcount`, `stacktrace`, or any other bare word. System and event may
-    /// precede it (`sched.sched_switch.prev_pid`).
+    /// A field of the event, `hitcount`, `stacktrace`, or any other bare word. The system and the
+    /// event may precede it (`sched.sched_switch.prev_pid`).
     Name(Name),
     /// `$name`, stored without the `$`. For a variable of another event: `sys.event.$name`.
     Variable(Name),
     /// `CPUS{0-3,5}`: the text between the braces.
     Cpus(String),
-    /// `-x`, `!x`, `~x`. The kernel does not support the last one.
+    /// `-x`, `!x`, `~x`. The kernel does not support `~x`.
     Unary(UnaryOp, Box<Expr>),
     /// `a + b`, `a == b`, `a && b`.
     Binary(Spanned<BinaryOp>, Box<Expr>, Box<Expr>),
@@ -80,7 +80,7 @@ pub enum BinaryOp {
     Matches,
     BitOr,
     BitXor,
-    /// `a & b`. As a condition, it is true if any bit is common, as in the kernel.
+    /// `a & b`. As a condition, it is true if the operands have a common bit, as in the kernel.
     BitAnd,
     ShiftLeft,
     ShiftRight,
@@ -91,7 +91,8 @@ pub enum BinaryOp {
     Remainder,
 }
 
-/// A modifier after the dot of an operand. Those marked as extensions do not exist in the kernel.
+/// A modifier after the dot of an operand. Modifiers marked as extensions do not exist in the
+/// kernel.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Modifier {
     /// `.hex`.
@@ -176,8 +177,9 @@ pub struct Hist {
 }
 
 impl Hist {
-    /// Copies the sort order and the size of another histogram if this one has none. The order is
-    /// copied only if both histograms have the same keys and values, because it refers to them.
+    /// Copies the sort order and the size of another histogram if this histogram has none. The
+    /// order is copied only if both histograms have the same keys and values, because the order
+    /// refers to them.
     pub fn fill_from(&mut self, other: &Self) {
         let texts = |all: &[Expr]| all.iter().map(ToString::to_string).collect::<Vec<_>>();
         let same = |own: &[Expr], other: &[Expr]| texts(own) == texts(other);
@@ -221,7 +223,7 @@ pub enum Handler {
 /// An event with a filter: `system:event [if FILTER]`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EventFilter {
-    /// The event as given, possibly a pattern.
+    /// The event as given, which may be a pattern.
     pub event: Spanned<String>,
     /// The filter after `if`.
     pub filter: Option<Expr>,

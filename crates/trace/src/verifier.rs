@@ -53,7 +53,8 @@ pub fn explain(log: &str, errno: i32) -> Explanation {
     if let Some(native) = kernel_explanation(&lines) {
         return native;
     }
-    // The last message is the reason. The preceding one may be more precise, with offset and size.
+    // The last message is the reason. The message before it may be more precise, because it
+    // contains offset and size.
     let messages = lines
         .iter()
         .enumerate()

@@ -18,11 +18,11 @@ pub const LONGEST_RECORD: u32 = 8192;
 /// The handling of one event.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Watch {
-    /// Which part of the record the program sends to user space.
+    /// The part of the record that the program sends to user space.
     pub shape: Shape,
     /// When the event itself is shown; `None` if it only has triggers.
     pub shown: Option<Shown>,
-    /// The triggers in the order given.
+    /// The triggers, in the given order.
     pub triggers: Vec<Trigger>,
 }
 
@@ -84,12 +84,12 @@ pub enum Action {
     },
     /// Sends a mark: user space keeps the events so far.
     Mark,
-    /// Sets a switch, and sends a message if that changed it.
+    /// Sets a switch, and sends a message if the state of the switch changed.
     Switch {
         /// Number of the switch.
         switch: u32,
         on: bool,
-        /// Whether it acts after the event is shown, like the kernel's `traceoff`.
+        /// Whether the trigger acts after the event is shown, like the kernel's `traceoff`.
         after: bool,
     },
 }

@@ -1,4 +1,4 @@
-//! Checks that every field of an event can be a key, a value and part of a filter, or is rejected
+//! Tests that every field of an event can be a key, a value and a part of a filter, or is rejected
 //! with a reason.
 
 #![allow(

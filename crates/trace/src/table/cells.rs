@@ -50,9 +50,9 @@ pub struct Frame {
 }
 
 impl Table {
-    /// Returns the column titles for [`Self::cells`]: the key, the hits unless hidden, and the
-    /// values. Titles are unique: a share is titled `hitcount (%)`, and a repeated name gets a
-    /// number.
+    /// Returns the column titles for [`Self::cells`]: the key, the hits (unless they are hidden),
+    /// and the values. Titles are unique: a share is titled `hitcount (%)`, and a repeated name
+    /// gets a number.
     pub fn titles(&self) -> Vec<String> {
         let keys = self.keys.iter().map(|column| column.name.clone());
         let hits = (!self.nohitcount).then(|| "hitcount".to_owned());
@@ -111,7 +111,7 @@ fn part(column: &KeyColumn, bytes: &[u8], names: Shown<'_>) -> Cell {
     let number = key::number(bytes);
     let named = |name| Cell::Named { number, name };
     match &column.show {
-        // The kernel prints it unsigned, but JSON output keeps the sign.
+        // The kernel prints the number unsigned, but JSON output keeps the sign.
         KeyShow::Number if column.signed => Cell::Signed(number.cast_signed()),
         KeyShow::Number | KeyShow::Hex | KeyShow::Microseconds => Cell::Number(number),
         KeyShow::Signed => Cell::Signed(number.cast_signed()),

@@ -31,7 +31,7 @@ struct Column {
 
 impl Table {
     /// Draws the first rows as columns with a header, without colors. A table without a sort order
-    /// is sorted by hits, descending. Cells and lines that are too long end with `…`.
+    /// is sorted by hits, descending. If a cell or line is too long, it ends with `…`.
     ///
     /// Widths are in characters, although a terminal draws some of them two cells wide.
     pub fn draw(&self, now: &Snapshot<'_>, names: &dyn NodeNames, area: Area) -> String {
@@ -183,7 +183,7 @@ fn fit(columns: &mut [Column], width: usize) {
         if over == 0 || widest.width <= MIN_WIDTH {
             return;
         }
-        // Only a step at a time, so that columns of equal width shrink evenly.
+        // Shrinks in small steps, so that columns of equal width shrink evenly.
         let step = over.min(widest.width.div_ceil(8));
         widest.width = widest.width.saturating_sub(step).max(MIN_WIDTH);
     }

@@ -36,7 +36,7 @@ impl Table {
     /// percentile value of each row. Returns `None` if the table has neither.
     ///
     /// Histograms of several keys are sorted by hits, ascending. Empty buckets between others are
-    /// drawn too.
+    /// also drawn.
     pub fn graph(&self, now: &Snapshot<'_>, names: &dyn NodeNames, width: usize) -> Option<String> {
         let histograms = match self.axis()? {
             Axis::Key(index) => self.key_histograms(index, now, Shown(names)),

@@ -61,7 +61,7 @@ impl Table {
                 return Err(rows("the names of the keys differ"));
             }
             match (&mut own.show, key.show) {
-                // Names of the events themselves.
+                // Names of the events that the table counts.
                 (KeyShow::Flags(names), KeyShow::Flags(more)) if own.name == "event" => {
                     for entry in more.entries {
                         if !names.entries.contains(&entry) {

@@ -111,7 +111,7 @@ fn part(column: &KeyColumn, bytes: &[u8], names: Shown<'_>, out: &mut String) {
             return padded(&names.owner(*identity, number), 50, out);
         }
         KeyShow::Address => match key::address(bytes) {
-            // Padded to the longest IPv6 address.
+            // The address is padded to the length of the longest IPv6 address.
             Some(address) => write!(out, " {:39}", address.to_string()),
             None => write!(out, " {:39}", "-"),
         },

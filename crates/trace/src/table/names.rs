@@ -7,8 +7,8 @@ use crate::print::{Symbols, symbol_text};
 
 /// Resolves the numbers in a table to names, and escapes untrusted text.
 pub trait NodeNames: Symbols {
-    /// Returns the name of a thread. The kernel keeps the thread's name at its first hit. A name
-    /// that is looked up later may have changed or belong to a newer thread.
+    /// Returns the name of a thread. The kernel keeps the name that the thread has at its first
+    /// hit. A name that is looked up later may have changed or may belong to a newer thread.
     fn thread(&self, id: u64) -> Option<Cow<'_, [u8]>>;
 
     /// Returns the name of a system call, such as `sys_read` for 0 on x86-64.

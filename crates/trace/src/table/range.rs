@@ -44,7 +44,8 @@ impl Range {
         }
     }
 
-    /// Returns the numbers whose logarithm, rounded up, is `number`: 0 and 1 for 0, 5 to 8 for 3.
+    /// Returns the numbers whose logarithm, rounded up, is `number`: 0 and 1 for 0, and 5 to 8 for
+    /// 3.
     fn log2(number: u64) -> Self {
         let power = |exponent: u64| 1_u64.checked_shl(u32::try_from(exponent).unwrap_or(64));
         let last = power(number).unwrap_or(u64::MAX);
@@ -71,7 +72,7 @@ impl Range {
             Shape::Closed => format!("[{first}, {last}]"),
             Shape::Lower => format!("[{}, {})", with_unit(first), with_unit(last + 1)),
             Shape::Upper => {
-                // In the topmost range, `last` is one below its power of two.
+                // In the topmost range, `last` is one less than a power of two.
                 let end = last.next_multiple_of(2);
                 format!("({}, {}]", with_unit(first - 1), with_unit(end))
             }
@@ -79,7 +80,7 @@ impl Range {
     }
 }
 
-/// Formats a number with a binary unit, if it is a multiple of one.
+/// Formats a number with a binary unit, if the number is a multiple of that unit.
 fn with_unit(number: u128) -> String {
     let mut number = number;
     let mut unit = "";

@@ -21,7 +21,7 @@ pub struct Row {
 /// A merged aggregate.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Merged {
-    /// A sum, minimum or maximum; signed numbers in two's complement.
+    /// A sum, minimum or maximum. Signed numbers are in two's complement.
     Number(u64),
     /// The hit count of each bucket of [`crate::buckets`].
     Buckets(Vec<u64>),
@@ -33,11 +33,11 @@ pub enum Merged {
 impl Row {
     /// Merges the rows of all CPUs. Sums wrap, as in the kernel.
     ///
-    /// A CPU without hits has a row of zeros, which changes nothing; neither does a row that is too
-    /// short. Without any hit, minimum and maximum are 0.
+    /// A CPU without hits has a row of zeros, which does not change the result. A row that is too
+    /// short does not change it either. Without any hit, minimum and maximum are 0.
     ///
-    /// The kernel writes while the rows are read. A row can already have the hit but not yet its
-    /// number. The minimum of a single hit can then show as the largest possible number.
+    /// The kernel writes while the rows are read. A row can already contain the hit but not yet its
+    /// number. The minimum of a single hit can then be the largest possible number.
     pub fn merge<'a>(
         key: Vec<u8>,
         per_cpu: impl Iterator<Item = &'a [u8]>,
@@ -145,8 +145,8 @@ impl Row {
     }
 }
 
-/// Whether the data saved by one CPU takes precedence over that of another. Of two equal maxima,
-/// the earlier one wins, as it would on a single CPU.
+/// Whether the data saved by one CPU takes precedence over the data of another. If two maxima are
+/// equal, the earlier one takes precedence, as it would on a single CPU.
 fn takes_precedence(when: When, words: &[u64], other: &[u64]) -> bool {
     let [time, number, ..] = *words else {
         return false;
@@ -163,12 +163,13 @@ fn takes_precedence(when: When, words: &[u64], other: &[u64]) -> bool {
     }
 }
 
-/// Combines the values that two CPUs have stored. Extremes are stored so that the larger word wins.
+/// Combines the values that two CPUs have stored. Extremes are stored such that the result is
+/// always the larger word.
 fn combine(what: Aggregate, sum: u64, word: u64) -> u64 {
     match what {
         Aggregate::Sum | Aggregate::Buckets => sum.wrapping_add(word),
         Aggregate::Minimum { .. } | Aggregate::Maximum { .. } => sum.max(word),
-        // Its words belong together and are merged elsewhere.
+        // The words of this aggregate belong together and are merged elsewhere.
         Aggregate::Saved { .. } => sum,
     }
 }
@@ -186,7 +187,7 @@ fn combine_merged(what: Aggregate, one: u64, other: u64) -> u64 {
     if first { one } else { other }
 }
 
-/// Decodes the stored form of an aggregate, see `emit/table.rs`.
+/// Decodes the stored form of an aggregate; see `emit/table.rs`.
 fn decode(what: Aggregate, hits: u64, words: Vec<u64>) -> Merged {
     let (signed, least) = match what {
         Aggregate::Buckets => return Merged::Buckets(words),

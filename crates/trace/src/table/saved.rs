@@ -11,7 +11,7 @@ use crate::program::When;
 /// A tracked number and the fields saved with it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Tracked {
-    /// Its index in [`crate::program::Program::values`].
+    /// The number's index in [`crate::program::Program::values`].
     pub saved: usize,
     /// Name of the variable, without `$`.
     pub name: String,
@@ -19,7 +19,8 @@ pub struct Tracked {
     pub when: When,
     /// Fields that are saved with the number.
     pub fields: Vec<SavedColumn>,
-    /// Whether the action is `snapshot()`, which keeps the preceding events and is not a column.
+    /// Whether the action is `snapshot()`, which keeps the preceding events and does not add a
+    /// column.
     pub is_snapshot: bool,
 }
 
@@ -32,7 +33,7 @@ pub struct Taken<'a> {
     pub time_ns: u64,
     /// Value of the number.
     pub value: u64,
-    /// Row of its key.
+    /// The row of the number's key.
     pub row: &'a Row,
 }
 
@@ -50,7 +51,7 @@ pub struct SavedColumn {
 pub enum SavedShow {
     /// An unsigned number.
     Number,
-    /// A signed number. The kernel shows negative ones as large unsigned numbers.
+    /// A signed number. The kernel shows negative numbers as large unsigned numbers.
     Signed,
     /// Text up to its first NUL.
     Text,
@@ -131,8 +132,9 @@ impl Table {
         self.tracked.iter().filter(|tracked| !tracked.is_snapshot)
     }
 
-    /// Returns the cause of the snapshot: the maximum over all keys (the first of equal ones), or
-    /// the latest change. Returns `None` if nothing was kept or the table has no `snapshot()`.
+    /// Returns the cause of the snapshot: the maximum over all keys (the first one if several are
+    /// equal), or the latest change. Returns `None` if nothing was kept or the table has no
+    /// `snapshot()`.
     pub fn taken<'a>(&'a self, rows: &'a [Row]) -> Option<Taken<'a>> {
         let tracked = self.tracked.iter().find(|tracked| tracked.is_snapshot)?;
         let taken = rows.iter().filter_map(|row| {

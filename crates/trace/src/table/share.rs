@@ -2,8 +2,8 @@
 
 use super::{Row, Table, ValueShow};
 
-/// Returns the reference of each value column: the sum of all rows if it is shown in percent, the
-/// maximum if it is shown as a bar.
+/// Returns the reference value of each column: the sum of all rows if the column is shown in
+/// percent, or the maximum if it is shown as a bar.
 pub(super) fn wholes(table: &Table, rows: &[Row]) -> Vec<u64> {
     let whole = |column: &super::ValueColumn| {
         let numbers = rows.iter().map(|row| row.figure(column.figure));
@@ -16,8 +16,9 @@ pub(super) fn wholes(table: &Table, rows: &[Row]) -> Vec<u64> {
     table.values.iter().map(whole).collect()
 }
 
-/// Returns the share in hundredths of a percent. Returns `None` where the kernel prints an error,
-/// because the sum of all rows has overflowed. As in the kernel, large numbers lose precision.
+/// Returns the share in hundredths of a percent. Returns `None` if the sum of all rows has
+/// overflowed, in which case the kernel prints an error. As in the kernel, large numbers lose
+/// precision.
 pub(super) fn hundredths(number: u64, whole: u64) -> Option<u32> {
     let share = if whole == 0 {
         return (number == 0).then_some(0);

@@ -8,9 +8,9 @@ use super::{ValueShow, key};
 /// The value by which a row is compared.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Rank<'a> {
-    /// Equal for all rows.
+    /// A rank that is equal for all rows.
     None,
-    /// Shifted by 2^63 if signed.
+    /// A number, which is shifted by 2^63 if it is signed.
     Number(u64),
     Bytes(&'a [u8]),
     Name(String),
@@ -20,7 +20,7 @@ impl Table {
     /// Returns the rows in the order of the table. Key numbers are compared as signed or unsigned,
     /// depending on their field; text is compared by its bytes, and owners by name. Values are
     /// compared as unsigned numbers, except for noctule's own signed values. Stacks compare equal.
-    /// The kernel does not define the order of equal rows; here their keys decide.
+    /// The kernel does not define the order of equal rows; here their keys determine it.
     pub fn sorted<'a>(&self, rows: &'a [Row], names: &dyn NodeNames) -> Vec<&'a Row> {
         const HITS: &[SortKey] = &[SortKey {
             column: SortColumn::Hits,

@@ -22,7 +22,8 @@ pub struct Arrival {
     pub event: u16,
     /// Number of the trigger; `None` if the event itself is shown.
     pub trigger: Option<u16>,
-    /// Messages of this CPU that were lost since its previous one because the ring was full.
+    /// Number of messages of this CPU that were lost since its previous message, because the ring
+    /// was full.
     pub lost: u64,
     /// Id of the thread's cgroup in the unified hierarchy.
     pub cgroup: u64,
@@ -37,8 +38,8 @@ pub struct Arrival {
 /// Received messages that have not been shown yet.
 ///
 /// The ring buffer holds the messages of all CPUs in the order in which they reserved space. This
-/// is nearly, but not exactly, the order of time. A message is therefore held until all earlier
-/// ones must have arrived.
+/// order is nearly, but not exactly, the order of time. A message is therefore held until all
+/// earlier ones must have arrived.
 #[derive(Debug, Default)]
 pub struct Arrivals {
     held: BinaryHeap<Held>,
@@ -48,7 +49,8 @@ pub struct Arrivals {
     lost: HashMap<u32, u64>,
 }
 
-/// Ordered so that the earliest message is the greatest; of equal times, the first received.
+/// A held message. Messages are ordered such that the earliest one is the greatest; of equal times,
+/// the first received is the greatest.
 #[derive(Debug)]
 struct Held {
     order: (u64, u64),

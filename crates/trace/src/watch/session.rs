@@ -31,7 +31,7 @@ pub struct Losses {
     /// Messages lost since the last message of their CPU because the ring was full.
     pub lost: u64,
     /// Hits for which the kernel skipped the program because another one was running on the CPU.
-    /// Counted before the filter, since Linux 6.7.
+    /// The number includes hits that the filter would reject. Available since Linux 6.7.
     pub skipped: u64,
 }
 
@@ -54,8 +54,8 @@ impl WatchSession {
     ///
     /// # Errors
     ///
-    /// See [`SessionError`]; includes the index of the event in the plan. No program remains
-    /// loaded.
+    /// See [`SessionError`]; the error includes the index of the event in the plan. No program
+    /// remains loaded.
     pub fn start(events: &TraceEvents, plan: &Plan<'_>) -> Result<Self, (usize, SessionError)> {
         let for_first = |error: SessionError| (0, error);
         let shared = Shared::make(plan).map_err(for_first)?;

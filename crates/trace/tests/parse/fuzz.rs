@@ -224,7 +224,7 @@ fn exceeded_limits_are_reported() {
     let deep = format!("More than {MAX_NESTING} nested levels");
     assert_eq!(parentheses(MAX_NESTING + 1), [deep.as_str()]);
     assert_eq!(last(&format!("{}a == 1", "!".repeat(100_000))).1, [deep]);
-    // Each comparison adds two operators: its own and the preceding `||`.
+    // Each comparison adds two operators: its own operator and the `||` before it.
     let many = |count: usize| last(&vec!["a == 1"; count].join(" || ")).1;
     assert_eq!(many(MAX_OPERATORS / 2), [""; 0]);
     let too_many = "Too many terms in predicate expression";

@@ -1,4 +1,4 @@
-//! Checks that printing a tree and parsing the text yields the same tree.
+//! Tests that printing a tree and parsing the text yields the same tree.
 
 use noctule_trace::parse;
 use noctule_trace::source::{Span, Spanned};

@@ -95,7 +95,7 @@ pub(crate) fn check(format: &EventFormat) -> (usize, usize) {
                 "",
                 format!("{name} & CPUS{{0-3}}"),
             ),
-            // Tracepoints have no such field.
+            // Tracepoints have no field of this kind.
             FieldKind::Address => panic!("{name}"),
             FieldKind::Array { .. } | FieldKind::DynamicArray { .. } | FieldKind::Bytes => {
                 let reason = not_a_number.as_str();

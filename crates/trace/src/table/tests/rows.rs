@@ -15,7 +15,7 @@ const ALL: [Aggregate; 6] = [
     Aggregate::Maximum { signed: true },
 ];
 
-/// Encodes a row like the program of a CPU writes it.
+/// Encodes a row as the program writes it on one CPU.
 fn encode_row(kept: &[Aggregate], numbers: &[u64]) -> Vec<u8> {
     let mut words = vec![numbers.len() as u64];
     for what in kept {
@@ -159,7 +159,7 @@ fn signed_percentiles_rank_negative_numbers_first() {
         of(500, true)
     );
     assert!((660..740).contains(&of(990, true)), "{}", of(990, true));
-    // As unsigned numbers, they are the largest.
+    // As unsigned numbers, negative numbers are the largest.
     assert!(of(990, false) < -1);
 }
 
