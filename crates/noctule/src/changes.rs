@@ -4,8 +4,8 @@ use std::fs;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
-/// Files and their versions; a missing file has no version. Note a file before reading it, so that
-/// a write during the read is noticed as a change.
+/// Files and their versions; a missing file has no version. Files must be noted before they are
+/// read, so that a write during the read is noticed as a change.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Files(Vec<(PathBuf, Option<[i64; 6]>)>);
 

@@ -20,7 +20,7 @@ use crate::wire::{Pipeline, Scope};
 use filter::Filter;
 use lines::EventLines;
 
-/// Interval between snapshots of existing objects, which reconcile the stream after a loss.
+/// Interval between snapshots of existing objects, which are compared with the stream after a loss.
 const TICK: Duration = Duration::from_secs(1);
 
 /// Length of a window in a recording if only its start is given.
@@ -74,7 +74,7 @@ fn from_tape(window: &Window, scope: &Scope, stream: &mut Stream<'_>) -> Result<
     Ok(exit::DONE)
 }
 
-/// Builds the scope from the options. Combinations that cannot work are usage errors.
+/// Builds the scope from the options. If options cannot work together, returns a usage error.
 fn scope(args: &EventsArgs) -> Result<Scope, Usage> {
     let files = args.path.is_some() || args.reads || args.failures;
     let kinds = match (&*args.kind, files) {

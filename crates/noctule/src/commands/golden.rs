@@ -28,11 +28,11 @@ mod others;
 
 const MS: u64 = 1_000_000;
 
-/// Terminal widths; `None` is a file or a pipe.
+/// Terminal widths; `None` stands for a file or a pipe.
 const WIDTHS: [Option<usize>; 5] = [Some(40), Some(80), Some(120), Some(250), None];
 
-/// Activity of a group: path, CPU time, number and length of its waits, their cause, and the
-/// culprit.
+/// Activity of a group: path, CPU time, number and length of its waits, the cause of the waits, and
+/// the culprit.
 type Ran = (&'static str, u64, u64, u64, Cause, Option<u64>);
 
 const RAN: [Ran; 5] = [
@@ -95,7 +95,7 @@ fn owner(id: u64, path: &str) -> Arc<Owner> {
     })
 }
 
-/// Adds an energy zone to the second batch: 40 J in total, 12 J of it idle.
+/// Adds an energy zone to the second batch: 40 J in total, 12 J of which are idle energy.
 fn meter(batch: &mut Batch, active_uj: u64) {
     let zone = Zone {
         name: "package-0".into(),
@@ -152,7 +152,8 @@ fn counters(cpu_ms: u64, count: u64, each: u64, cause: Cause) -> Counters {
     counters
 }
 
-/// The user's thread has been runnable for 12 s; three threads of the pod have waited for `each`.
+/// A thread of the user has been runnable for 12 s, and three threads of the pod have waited for
+/// `each`.
 fn waiting(id: u64, each: u64) -> Waiting {
     let (threads, longest_ns) = match id {
         0 => (3, each),
@@ -261,8 +262,8 @@ fn asleep() -> ProcessUse {
     ProcessUse::idle(id, Comm::new(b"logger"))
 }
 
-/// Returns the output of `why` for the first row or one of its processes, including settings from
-/// files.
+/// Returns the output of `why` for the first row or one of its processes, including settings that
+/// are read from files.
 fn reason(builder: &ReportBuilder, asked: Option<&ProcessUse>, paint: Paint) -> String {
     let party = Party::Group(owner(0, RAN[0].0));
     let mut why = builder.why(&party, Level::Container, asked, &Thresholds::default());

@@ -16,7 +16,7 @@ pub(crate) fn completions(args: &CompletionsArgs) -> Result<u8> {
 }
 
 pub(crate) fn man(args: &ManArgs) -> Result<u8> {
-    // The subcommand `help` gets no manual page, so no page should refer to one.
+    // The subcommand `help` has no manual page, so no page should refer to one.
     let command = Args::command().disable_help_subcommand(true);
     match &args.folder {
         Some(folder) => clap_mangen::generate_to(command, folder)

@@ -1,4 +1,5 @@
-//! `noctule doctor`: which features work here, why others do not, and how to enable them.
+//! `noctule doctor`: which features work on this machine, why others do not, and how to enable
+//! those.
 
 use anyhow::Result;
 use noctule_model::{Feature, FeatureId, FeatureState, Unread, UnreadZone, Zone};
@@ -36,8 +37,8 @@ pub(crate) fn run(args: &DoctorArgs, config: &Config) -> Result<u8> {
     })
 }
 
-/// Sends an empty request of each signal to the configured OpenTelemetry receiver, and reports
-/// whether it accepts them.
+/// Sends an empty request for each signal to the configured OpenTelemetry receiver, and reports
+/// whether the receiver accepts them.
 fn receiver_lines(config: &Config, paint: Paint) -> Result<String> {
     let mut out = String::new();
     for (signal, outcome) in otlp::probe(config)? {
@@ -52,7 +53,7 @@ fn receiver_lines(config: &Config, paint: Paint) -> Result<String> {
     Ok(out)
 }
 
-/// Renders the complete report; `receiver` goes before its last line.
+/// Renders the complete report. `receiver` is inserted before the last line.
 pub(crate) fn draw(
     features: &[Feature],
     (zones, unread): (&[Zone], &[UnreadZone]),
@@ -66,7 +67,8 @@ pub(crate) fn draw(
 /// Width of the column of states.
 const STATE: usize = 8;
 
-/// Renders one line per feature. Consecutive features with an identical reason print it once.
+/// Renders one line per feature. If consecutive features have the same reason, it is printed only
+/// once.
 fn table(features: &[Feature], paint: Paint) -> String {
     let names = features.iter().map(|f| f.id.name().len());
     let name = names.max().unwrap_or(0);
@@ -118,7 +120,7 @@ fn table(features: &[Feature], paint: Paint) -> String {
 }
 
 /// Returns whether a change on this machine can enable the feature. Advice for other machines
-/// begins with `on a ...`; a feature that is switched off needs no advice.
+/// begins with `on a ...`. A feature that the configuration disables needs no advice.
 fn is_to_do(feature: &Feature) -> bool {
     let mend = &feature.mend;
     let elsewhere = mend.is_empty() || mend.starts_with("on a ");
@@ -159,7 +161,8 @@ fn conclusion(features: &[Feature]) -> String {
         }
 }
 
-/// Renders one line per energy zone: what it covers, which meter reads it, and its parent zone.
+/// Renders one line per energy zone: the part of the machine, the meter that reads the zone, and
+/// the parent zone.
 fn meter_table(zones: &[Zone], unread: &[UnreadZone], paint: Paint) -> String {
     if zones.is_empty() && unread.is_empty() {
         return String::new();

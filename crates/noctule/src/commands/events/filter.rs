@@ -16,9 +16,10 @@ const ACCESS: u32 = 3;
 
 /// The selected processes and their descendants.
 struct Tree {
-    /// All processes that were ever in the tree, because a connection can end after its process.
+    /// All processes that have ever been in the tree, because a connection can end after its
+    /// process.
     members: HashSet<ProcessId>,
-    /// Pids of the running members. Starts and ends arrive in order, so a reused pid belongs to its
+    /// Pids of the running members. Starts and ends arrive in order, so a reused pid belongs to the
     /// new process.
     running: HashSet<u32>,
 }
@@ -49,7 +50,7 @@ impl From<HashSet<ProcessId>> for Tree {
     }
 }
 
-/// Passes the events that match a scope; they must arrive in order.
+/// Selects the events that match a scope. Events must arrive in order.
 pub(super) struct Filter<'a> {
     scope: &'a Scope,
     /// The path without a trailing `/`; empty for all paths.
@@ -161,7 +162,7 @@ mod tests {
     #[test]
     fn what_comes_after_the_end_of_a_process_is_still_its_own() {
         let mut tree = Tree::from(HashSet::from([id(5, 1)]));
-        // Stands for the end of a connection.
+        // Represents the end of a connection.
         let close = What::ProcessSignal {
             signal: 15,
             code: 0,

@@ -6,7 +6,7 @@ use noctule_text::{Align, Need, Tone, fit, fold, pad, shorten, width};
 
 use crate::print::{self, Paint};
 
-/// Column widths are fixed, because a stream does not know the lines to come. The widths fit
+/// Column widths are fixed, because later lines of a stream are not known yet. The widths fit
 /// `HH:MM:SS.mmm`, the longest kind, a command name with a five-digit pid, most unit names, and a
 /// short description.
 const TIME: usize = 12;
@@ -14,7 +14,8 @@ const KIND: usize = 7;
 const WHO: usize = 22;
 const PLACE: usize = 22;
 const WHAT: usize = 26;
-/// Minimum width to which names are shortened. A column that needs more room than that is dropped.
+/// Minimum width to which names are shortened. If a column does not fit at this width, it is
+/// dropped.
 const NAME: usize = 12;
 const GAP: usize = 2;
 
@@ -65,7 +66,7 @@ impl EventLines {
         format!("{}\n", self.paint.bold(&format!("{columns}what")))
     }
 
-    /// Formats an event with its local time.
+    /// Formats an event, with its local time.
     pub(crate) fn draw(&self, event: &Event) -> String {
         let offset = print::utc_offset(event.time_unix_ns);
         self.arrange(&event_line(event, offset))

@@ -15,7 +15,7 @@ use crate::commands::golden::{
 };
 use crate::commands::record::diff;
 
-/// Features of a machine without a PMU and without the rights for one feature.
+/// Features of a machine that has no PMU and lacks the rights for one feature.
 fn features() -> Vec<Feature> {
     use FeatureState::{Degraded, Off, On};
     let pmu = "on a virtual machine, ask the provider for a type with a PMU";
@@ -144,7 +144,8 @@ fn events(paint: Paint) -> String {
     lines.head() + &drawn
 }
 
-/// A stretch of 24 s with equal activity in each step; the first group has `times` as much.
+/// A stretch of 24 s with equal activity in each step. The first group has `times` as much activity
+/// as the others.
 fn stretch(times: u64) -> Stretch {
     let [mut now, step] = batches(false);
     let mut stretch = Stretch::new(Level::Container, 2_000 * MS);

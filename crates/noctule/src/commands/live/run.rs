@@ -46,7 +46,8 @@ pub(crate) fn run(args: &RunArgs, config: Config) -> Result<u8> {
     let config = hide_processes(config.with(args)?);
     let started_unix_ns = now_unix_ns();
     let signals = Signals::catch_reload()?;
-    // Binds the address first: a second agent finds the port in use before it loads any program.
+    // Binds the address first, so that a second agent notices that the port is in use before it
+    // loads any program.
     let serving = Serving::open(args, &config)?;
     let doors = serving.kept;
     let mut kept = Kept::open(&config)?;
@@ -95,7 +96,7 @@ pub(crate) fn run(args: &RunArgs, config: Config) -> Result<u8> {
         if end.is_some_and(|end| now >= end) {
             break;
         }
-        // Events or a signal ended the wait early.
+        // An event or a signal ended the wait early.
         if now < next {
             continue;
         }
@@ -111,7 +112,8 @@ pub(crate) fn run(args: &RunArgs, config: Config) -> Result<u8> {
             first_look = first_look.and_then(|look| look_once(look, batch.clone()));
             feed.publish(batch, judged.as_ref());
         }
-        // Ticks missed during a suspend or while the process was stopped are skipped.
+        // Skips the ticks that were missed while the machine was suspended or the process was
+        // stopped.
         next = (next + interval).max(Instant::now());
     }
     feed.close();
@@ -123,14 +125,14 @@ pub(crate) fn run(args: &RunArgs, config: Config) -> Result<u8> {
 }
 
 /// Counts failed ticks. A tick can fail while memory or descriptors are short. Counters are
-/// absolute, so the next batch loses nothing.
+/// absolute, so the next batch loses no counts.
 #[derive(Default)]
 struct Ticks {
     failed: u32,
 }
 
 impl Ticks {
-    /// The agent ends after one more consecutive failure.
+    /// Maximum number of consecutive failures before the agent ends.
     const MOST_FAILED: u32 = 10;
 
     fn take(&mut self, tick: Result<Batch>) -> Result<Option<Batch>> {
@@ -149,11 +151,11 @@ impl Ticks {
     }
 }
 
-/// Limits the groups named per batch, so that a thousand groups do not fill the log.
+/// Maximum number of groups to name per batch, so that a thousand groups do not fill the log.
 const FLOODS: usize = 8;
 
-/// Warns of groups that used up their rows of destinations. The metrics show only `_other` for
-/// them.
+/// Warns of groups that used up their rows of destinations. For these groups, the metrics show only
+/// `_other`.
 fn warn_of_floods(groups: &[Arc<Owner>]) {
     for owner in groups.iter().take(FLOODS) {
         tracing::warn!(
@@ -189,7 +191,8 @@ impl Kept {
         })
     }
 
-    /// Adds the losses of the event file and the state of the sender to a batch, then records it.
+    /// Adds the losses of the event file and the state of the sender to a batch, then records the
+    /// batch.
     fn batch(&self, batch: &mut Batch) {
         batch.losses.extend(self.file.as_ref().map(EventFile::loss));
         batch.agent.sendings = self.otlp.as_ref().map(Otlp::sendings).unwrap_or_default();
@@ -198,7 +201,8 @@ impl Kept {
         }
     }
 
-    /// Saves idle power if it is due, and sends due metrics and the window that the batch ended.
+    /// Saves idle power if that is due. Sends metrics that are due, and the window that the batch
+    /// ended.
     fn figures(
         &mut self,
         published: &Arc<Published>,
@@ -230,7 +234,7 @@ impl Kept {
         feed.log(events);
     }
 
-    /// Waits for the disk and the receiver. Data that they did not take is logged, but does not
+    /// Waits for the disk and the receiver. Data that they did not accept are logged, but do not
     /// change the exit status.
     fn close(mut self, last: Option<&Arc<Published>>, pipeline: &Pipeline) {
         self.idle.write(&pipeline.observed_idle());
@@ -280,8 +284,8 @@ fn handlers(
     }
 }
 
-/// Prints the busiest containers and processes once, to give new users a first result. Returns the
-/// builder if the window is still too short. Runs only on a terminal.
+/// Prints the busiest containers and processes once, so that new users see a first result. Returns
+/// the builder if the window is still too short. Called only on a terminal.
 fn look_once(mut builder: ReportBuilder, batch: Batch) -> Option<ReportBuilder> {
     builder.add(batch);
     let window_ns = builder.ended_ns().saturating_sub(builder.started_ns());
@@ -306,8 +310,8 @@ fn look_once(mut builder: ReportBuilder, batch: Batch) -> Option<ReportBuilder> 
     None
 }
 
-/// Prints the address and the features that are on or off. A closed standard output is no error
-/// here.
+/// Prints the address and the features that are on or off. It is not an error if standard output is
+/// closed.
 fn announce(origin: &str, config: &Config, features: &[Feature]) {
     let mut text = format!(
         "noctule {} on {origin}/metrics\n",
@@ -320,7 +324,7 @@ fn announce(origin: &str, config: &Config, features: &[Feature]) {
         .map(|f| f.id.name())
         .collect();
     text.push_str(&format!("on: {}\n", on.join(", ")));
-    // Features with an identical state and reason share a line.
+    // Features with the same state and reason share a line.
     let off: Vec<&Feature> = features
         .iter()
         .filter(|f| f.state != FeatureState::On)

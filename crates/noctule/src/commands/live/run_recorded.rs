@@ -30,7 +30,8 @@ use crate::stop::{Signals, Woken};
 /// Default length of the served part: the history that a live agent keeps.
 const PART: Duration = Duration::from_secs(900);
 
-/// Sleep between checks. Nothing changes in a recording; only a signal ends the sleep.
+/// Longest sleep between checks. Nothing changes in a recording; only a signal ends the sleep
+/// early.
 const PATIENCE: Duration = Duration::from_secs(3600);
 
 pub(crate) fn run(folder: &Path, args: &RunArgs, config: Config) -> Result<u8> {

@@ -16,7 +16,7 @@ use noctule_web::{Peer, Scraper};
 /// Maximum number of tracked scrapers.
 const MOST: usize = 256;
 
-/// Time after which a silent scraper is forgotten, in nanoseconds. It equals the lookback of
+/// Time in nanoseconds after which a silent scraper is dropped. It equals the lookback of
 /// Prometheus.
 const FORGOTTEN_NS: u64 = 300_000_000_000;
 
@@ -31,17 +31,18 @@ pub(super) struct Scrapers {
 #[derive(Default)]
 struct Known(HashMap<u64, Looks>);
 
-/// State of one scraper. Times are the moments at which snapshots were taken, in nanoseconds.
+/// State of one scraper. Times are those at which snapshots were taken, in nanoseconds.
 #[derive(Clone, Copy)]
 struct Looks {
     peer: Option<Peer>,
-    /// Snapshot of the last page that was generated for it.
+    /// Snapshot of the last page that was generated for the scraper.
     asked_ns: u64,
-    /// Snapshot of the last page that was sent to it.
+    /// Snapshot of the last page that was sent to the scraper.
     seen_ns: Option<u64>,
-    /// View of the page that was sent last or will be sent first.
+    /// View of the page that was sent last. If none was sent yet, of the page that will be sent
+    /// first.
     view: View,
-    /// Whether it requested more than one snapshot.
+    /// Whether the scraper requested more than one snapshot.
     has_returned: bool,
 }
 
@@ -54,9 +55,10 @@ impl Looks {
 }
 
 impl Scrapers {
-    /// Returns the view of a snapshot for this scraper; repeated calls for one snapshot agree.
-    /// `first_ns` is the time of the agent's first snapshot. A scraper that first appears soon
-    /// after it was already waiting for the agent, so series that began later are new to it.
+    /// Returns the view of a snapshot for this scraper; repeated calls for one snapshot return the
+    /// same view. `first_ns` is the time of the agent's first snapshot. If a scraper appears soon
+    /// after that time, it was already waiting for the agent, so series that began later are new to
+    /// it.
     pub(super) fn look(&self, scraper: &Scraper, first_ns: u64, taken_ns: u64) -> View {
         let key = self.key(scraper);
         let mut known = self.known();
@@ -88,8 +90,8 @@ impl Scrapers {
         view
     }
 
-    /// Notes that the page with this snapshot was sent. Series that it exposed at 0 have their real
-    /// value from now on.
+    /// Records that the page with this snapshot was sent. Series that this page exposed as 0 have
+    /// their real value from now on.
     pub(super) fn saw(&self, scraper: &Scraper, taken_ns: u64) {
         let key = self.key(scraper);
         if let Some(looks) = self.known().0.get_mut(&key)
@@ -116,8 +118,8 @@ impl Scrapers {
 
 impl Known {
     /// Makes room for a new scraper of this peer. If the table is full, the peer with the most
-    /// entries loses one to a peer with fewer. Within a peer, only scrapers that came once are
-    /// evicted.
+    /// entries loses one in favour of a peer with fewer. Within a peer, only scrapers that came
+    /// once are evicted.
     fn make_room(&mut self, peer: Option<Peer>) -> bool {
         if self.0.len() < MOST {
             return true;
@@ -207,7 +209,7 @@ mod tests {
         look("first", 1, 1);
         flood(2);
         assert_eq!(look("first", 1, 3), since(1));
-        // The flood has more entries than the new scraper.
+        // The flood has more entries than the peer of the new scraper.
         look("late", 2, 3);
         flood(4);
         assert_eq!(look("late", 2, 5), since(3));
@@ -224,7 +226,7 @@ mod tests {
             look(&number.to_string(), 3);
         }
         assert_eq!(look("regular", 4), since(2));
-        // Each entry belongs to a scraper that returned.
+        // Each entry belongs to a scraper that came more than once.
         for seconds in [5, 6] {
             for number in MOST + 1..2 * MOST {
                 look(&number.to_string(), seconds);

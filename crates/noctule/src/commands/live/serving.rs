@@ -13,7 +13,7 @@ use crate::exit::Usage;
 use crate::rights;
 use crate::web_config::WebConfig;
 
-/// A server that is bound, but does not answer yet.
+/// A server that is bound, but does not respond yet.
 pub(super) struct Serving {
     pub(super) bound: Bound,
     /// `https://ADDRESS:PORT` or `http://ADDRESS:PORT`.
@@ -72,7 +72,7 @@ impl Kept {
     }
 }
 
-/// Decides whether the port exposes processes.
+/// Hides processes if clients of the port must not see them.
 pub(super) fn hide_processes(mut config: Config) -> Config {
     const SHOW: &str = "set processes = \"show\" in section [web] of the configuration to show \
                         them";

@@ -25,11 +25,11 @@ use crate::stop::{Signals, Woken};
 use crate::users::{CommandLines, Users};
 use crate::wire::{Pipeline, Shown};
 
-/// Batches queued for a slow screen.
+/// Number of batches that are queued for a slow screen.
 const LANE: usize = 4;
 
-/// Maximum number of exited processes kept while the screen takes no batch; recordings have an
-/// equal limit.
+/// Maximum number of exited processes that are kept while the screen takes no batch. Recordings
+/// have the same limit.
 const MOST_ENDED: usize = 20_000;
 
 pub(crate) fn run(args: &TopArgs, config: &Config) -> Result<u8> {
@@ -116,7 +116,7 @@ pub(super) fn options(
     }
 }
 
-/// Reads what only files show of a row: the limits of a group, or the command line and user of a
+/// Reads details of a row from files: the limits of a group, or the command line and user of a
 /// process.
 fn about(
     files: &SettingFiles,
@@ -184,7 +184,7 @@ fn feed(
             Err(TrySendError::Disconnected(_)) => break,
         }
         next += interval;
-        // Waits are short, so that `q` ends the program immediately.
+        // Each wait is short, so that `q` ends the program immediately.
         while Instant::now() < next && !stop.load(Ordering::Relaxed) {
             let step = (Instant::now() + Duration::from_millis(100)).min(next);
             if pipeline.wait(signals, step)? == Woken::End || end.is_some_and(|e| step >= e) {
@@ -196,18 +196,18 @@ fn feed(
     Ok(())
 }
 
-/// Data of batches that a slow screen did not take, to be merged into the next one. Counters are
+/// Data of batches that a slow screen did not take, to be merged into the next batch. Counters are
 /// absolute, so only exited processes and the holders of CPUs would be lost.
 #[derive(Default)]
 struct Missed {
-    /// Contains only two tables: exited processes and holders of CPUs.
+    /// A batch with only two tables: exited processes and holders of CPUs.
     batch: Batch,
     /// Number of processes dropped because of the limit.
     lost: u64,
 }
 
 impl Missed {
-    /// Merges the missed data into a batch, with the number of dropped processes as a loss.
+    /// Merges the missed data into a batch, and reports the number of dropped processes as a loss.
     fn join(&mut self, batch: &mut Batch) {
         let missed = std::mem::take(&mut self.batch);
         batch.add_holders(&missed);
