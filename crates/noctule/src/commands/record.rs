@@ -21,8 +21,8 @@ use crate::recording::Recording;
 use crate::stop::Signals;
 use crate::wire::Pipeline;
 
-/// Minimum segment length. Each segment begins with all rows, which would outweigh the changes in
-/// shorter ones.
+/// Minimum segment length. Each segment begins with all rows. In a shorter segment, these rows
+/// would take more space than the changes.
 const SHORTEST: Duration = Duration::from_secs(10);
 
 pub(super) fn run(args: &RecordArgs, config: &Config) -> Result<u8> {

@@ -16,19 +16,19 @@ use crate::config::Config;
 use crate::exit;
 use crate::stop;
 
-/// If a search takes longer than this, a message says that it is running.
+/// If a search takes longer than this, a message reports that it is running.
 const QUIET: Duration = Duration::from_secs(1);
 
 pub(crate) fn run(folder: &Path, args: &TopArgs, config: &Config) -> Result<u8> {
     let shown = Shown::open(folder, args)?;
-    // A selected part opens at its start, a whole recording at its end.
+    // A selected part is first shown at its start, and a whole recording at its end.
     let run = shown.parts.len().saturating_sub(1);
     let end = || shown.parts.last().map_or(0, |part| part.end_unix_ns);
     let start = shown.part.map_or_else(end, |part| part.from_unix_ns);
     let selection = shown.select(&args.names)?;
     let host = &shown.tape.segments()[0].meta().host;
-    // Files of this machine are not read, because they describe its current groups and processes,
-    // not the recorded ones.
+    // Files of this machine are not read, because they describe current groups and processes rather
+    // than the recorded ones.
     let nothing = About(Arc::new(|_| Vec::new()));
     let options = noctule_tui::Options {
         interval: shown.interval(),
@@ -43,7 +43,7 @@ pub(crate) fn run(folder: &Path, args: &TopArgs, config: &Config) -> Result<u8> 
     Ok(exit::DONE)
 }
 
-/// The recording, and which part of it is shown.
+/// The recording, and the part of it that is shown.
 struct Shown {
     tape: Tape,
     parts: Vec<Span>,
@@ -53,7 +53,7 @@ struct Shown {
     met: Mutex<Vec<Damage>>,
 }
 
-/// An iterator over batches that collects the damage that it finds in the recording.
+/// An iterator over batches that collects the damage it finds in the recording.
 struct Noted<'a> {
     batches: Batches<'a>,
     met: &'a Mutex<Vec<Damage>>,
@@ -95,7 +95,7 @@ impl Shown {
                 met: Mutex::default(),
             });
         }
-        // With `--at`, the user can move on to the end of the recording.
+        // With `--at`, the user can move up to the end of the recording.
         let window = Window::of_option(
             folder,
             args.source.recorded.at.as_deref(),
@@ -117,14 +117,15 @@ impl Shown {
     }
 
     /// Resolves the selected names. A name without a match in the recording is an error. Most names
-    /// appear in the first or last batch of a part; all batches are read only if they do not.
+    /// appear in the first or last batch of a part. All other batches are read only if a name is
+    /// missing from these.
     fn select(&self, names: &Names) -> Result<noctule_analysis::Selection> {
         let mut sought = Sought::of(names)?;
         if sought.is_found() {
             return sought.selection();
         }
-        // Ends are chosen by number, because after a clock change the extreme times can be in the
-        // middle.
+        // The first and last batch are chosen by number, because after a clock change the extreme
+        // times can be in the middle.
         let ends =
             |run: usize| [0, self.number_at(run, self.parts[run].end_unix_ns)].map(|at| (run, at));
         let runs = 0..self.parts.len();
@@ -151,7 +152,7 @@ impl Shown {
         let mut parts = self.parts.iter().rev();
         let ns = parts.find_map(|part| self.tape.interval_ns(part));
         let ns = ns.unwrap_or(0);
-        // Rounded to milliseconds, so that a second is displayed as a whole second.
+        // The interval is rounded to milliseconds, so that a second is displayed as a whole second.
         let ms = (ns + 500_000) / 1_000_000;
         Duration::from_millis(ms.max(1))
     }
@@ -175,7 +176,7 @@ impl Recorded for Shown {
         let Some(part) = &self.part else {
             return number;
         };
-        // After a clock was set back, the start time can occur a second time later.
+        // If the clock was set back, the start time can occur again later.
         let (first, last) = part.numbers();
         match time_unix_ns == part.from_unix_ns {
             true => first,
@@ -313,7 +314,7 @@ mod tests {
         assert_eq!(end, 40);
         let last = shown.batches(0, end).next().expect("those before");
         assert!((20..40).contains(&last.sequence), "{}", last.sequence);
-        // The damage is noted once, although it is met twice.
+        // The damage is recorded once, although it is found twice.
         for _ in 0..2 {
             assert!(shown.batches(0, end).count() > 0);
             let said = shown.met();

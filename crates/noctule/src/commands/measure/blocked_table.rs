@@ -1,4 +1,4 @@
-//! The table of `noctule waits --blocked`: where the time of the threads went.
+//! The table of `noctule waits --blocked`: how the threads spent their time.
 
 use std::cmp::Reverse;
 
@@ -13,8 +13,8 @@ use crate::print::Paint;
 /// Returns the figure of a row in a column.
 type Of = fn(&WaitReport, Level, &WaitReportRow) -> Option<Figure>;
 
-/// Running and runnable time, then the classes: stalls first, idle time last. When the terminal is narrow,
-/// columns with higher numbers are dropped first.
+/// Returns the columns: running and runnable time, then the classes, with stalls first and idle
+/// time last. When the terminal is narrow, columns with higher numbers are dropped first.
 pub(super) fn columns() -> Vec<Column<Of>> {
     vec![
         Column::text("name", 0, 9, |_, level, row| {
@@ -54,12 +54,12 @@ fn class(row: &WaitReportRow, class: BlockClass) -> Option<Figure> {
     part(row, row.blocked_ns[class as usize])
 }
 
-/// Returns a class's share of the threads' time, or `None` if it is 0.
+/// Returns a time as a share of the threads' total time, or `None` if it is 0.
 fn part(row: &WaitReportRow, ns: u64) -> Option<Figure> {
     (ns > 0).then(|| Figure::number(ns as f64, text::share(ns, row.threads_ns())))
 }
 
-/// Renders the table; the rows with the most stalled time come first.
+/// Renders the table, in descending order of stalled time.
 pub(super) fn draw(
     report: &WaitReport,
     level: Level,

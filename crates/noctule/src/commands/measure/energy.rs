@@ -21,8 +21,9 @@ use crate::users::{CommandLines, Users};
 use crate::wire::{Pipeline, Shown};
 
 const WINDOW: Duration = Duration::from_secs(10);
-/// Maximum number of batches kept to attribute energy a second time; on large machines each takes
-/// some MiB. A longer window learns the power model in its first part.
+/// Maximum number of batches that are kept to attribute energy a second time; on large machines
+/// each batch takes some MiB. The energy of a longer window is attributed only once, and the power
+/// model is learned during its first part.
 const AGAIN: usize = 60;
 
 pub(crate) fn run(args: &EnergyArgs, config: &Config) -> Result<u8> {
@@ -30,8 +31,8 @@ pub(crate) fn run(args: &EnergyArgs, config: &Config) -> Result<u8> {
         let level = window::level(args.by, &args.names, followed);
         Choice::new(&args.shape, &energy_table::columns(), level).map(|choice| (level, choice))
     };
-    // As in `noctule stat`: wrong columns are reported before measuring. A recording's level is
-    // known only after it was read.
+    // As in `noctule stat`, wrong columns are reported before measuring. The level of a recording
+    // is known only after reading it.
     shape(!args.command.is_empty())?;
     let mut output = Output::beside(args.output.as_deref(), &args.command)?;
     let answer = match Window::open(&args.source.recorded, args.duration, WINDOW)? {
@@ -90,8 +91,8 @@ fn live(args: &EnergyArgs, config: &Config) -> Result<Answer> {
     })
 }
 
-/// If the recording starts with the window, its agent had learned nothing before. Its energy is
-/// then attributed as in a live window.
+/// If the recording starts with the window, its agent had not learned anything before. The energy
+/// is then attributed as in a live window.
 fn of_recording(window: &Window, args: &EnergyArgs, config: &Config) -> Result<Answer> {
     let mut batches = Vec::new();
     let answer = window.answer_and_show(args.by, &args.names, &mut |batch| {
@@ -118,7 +119,7 @@ fn of_recording(window: &Window, args: &EnergyArgs, config: &Config) -> Result<A
     Ok(divide_again(batches, &attribution, detail, answer))
 }
 
-/// Attributes the energy again with the model learned in the window. At the start of the window,
+/// Attributes the energy again, using the model learned in the window. When the window started,
 /// idle power and the cost of work were still unknown.
 fn divide_again(
     batches: Vec<Batch>,
@@ -142,7 +143,7 @@ fn divide_again(
     Answer { builder, ..answer }
 }
 
-/// Sorts by energy, descending; rows without energy come last.
+/// Sorts by energy, in descending order; rows without energy come last.
 fn sort(report: &mut Report) {
     let Some(energy) = &report.energy else { return };
     report

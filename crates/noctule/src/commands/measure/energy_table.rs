@@ -14,8 +14,8 @@ use crate::users::Users;
 /// Returns the figure of a row in a column.
 type Of = Box<dyn Fn(&Report, &Line<'_>) -> Option<Figure>>;
 
-/// Returns the columns. Those with higher priority numbers are dropped first on a narrow terminal,
-/// zones in their order.
+/// Returns the columns. On a narrow terminal, columns with higher priority numbers are dropped
+/// first, and zones are dropped in their order.
 pub(crate) fn columns() -> Vec<Column<Of>> {
     let mut columns: Vec<Column<Of>> = vec![
         Column::text(

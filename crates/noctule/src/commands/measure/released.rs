@@ -1,4 +1,4 @@
-//! Who ended the blocks of a group, as text.
+//! Text about the processes that ended the blocks of a group.
 
 use noctule_analysis::{Released, ReleasedBy, WaitReportRow};
 use noctule_model::Level;
@@ -6,11 +6,11 @@ use noctule_text::{duration, escape, share};
 
 /// Maximum number of parties to name for a class.
 const PARTIES: usize = 3;
-/// Minimum share of the threads' time at which a class is described, and of a class at which a part
-/// of it is.
+/// Minimum share of the threads' time for a class to be described, and minimum share of a class for
+/// a part to be described.
 const SHOWN: f64 = 0.001;
 
-/// Describes the classes whose releasers are known, the longest blocked time first.
+/// Describes the classes whose releasers are known, in descending order of blocked time.
 pub(super) fn lines(row: &WaitReportRow, level: Level) -> Vec<String> {
     let least = SHOWN * row.threads_ns() as f64;
     let classes = row.released.iter().flatten();
@@ -18,8 +18,8 @@ pub(super) fn lines(row: &WaitReportRow, level: Level) -> Vec<String> {
     classes.map(|it| words(it, level)).collect()
 }
 
-/// Names the party that ended most of the class with the longest blocked time; empty if there is
-/// none.
+/// Returns the name of the party that ended most of the class with the longest blocked time; empty
+/// if there is none.
 pub(super) fn most(row: &WaitReportRow, level: Level) -> Option<String> {
     let most = row.released.iter().flatten().next()?;
     let class = most.class.name();
@@ -70,7 +70,8 @@ fn words(it: &Released, level: Level) -> String {
     )
 }
 
-/// Names the process that ended most, with its share of the party's part if there are others.
+/// Returns the name of the process that ended the most blocked time, with its share of the party's
+/// part if other processes contributed.
 fn process(by: &ReleasedBy) -> String {
     let pid = by.process.pid;
     let name = match &by.comm {

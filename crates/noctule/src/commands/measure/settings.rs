@@ -1,5 +1,5 @@
-//! Reads the limits and scheduling settings of hurt groups from the kernel's files, after the
-//! window.
+//! After the window, reads the limits and scheduling settings of hurt groups from the kernel's
+//! files.
 
 use std::path::Path;
 
@@ -14,11 +14,11 @@ use noctule_model::{
 /// sentence.
 const ROWS: usize = 100;
 
-/// Maximum number of kernel threads that are named, and the minimum CPU share of each.
+/// Maximum number of kernel threads to name, and the minimum CPU share of each.
 const KERNEL_THREADS: usize = 3;
 const BUSY: f64 = 0.01;
 
-/// State captured at the start of a window, to be compared with its end.
+/// State captured at the start of a window, for comparison with its end.
 pub(super) struct Observed {
     files: SettingFiles,
     begin: CpuTimes,
@@ -44,8 +44,8 @@ impl Observed {
         self.files.cpu_times().idle_since(&self.begin)
     }
 
-    /// Ends the window and reads the settings of the rows with a verdict. `processes` has the CPU
-    /// time of all processes of the machine in the window.
+    /// Ends the window and reads the settings of the rows with a verdict. `processes` contains the
+    /// CPU time of all processes of the machine in the window.
     pub(super) fn settle(&self, report: &mut WaitReport, level: Level, processes: &Report) {
         let meanwhile = Meanwhile {
             idle: self.idle(),
@@ -126,8 +126,8 @@ impl Observed {
         self.files.real_time(pid, &self.threads)
     }
 
-    /// Returns the idle cgroup that makes the group yield to its rival. Ancestors that the two
-    /// share do not count.
+    /// Returns the idle cgroup that makes the group yield to its rival. Common ancestors of the two
+    /// are not considered.
     fn idle_group(&self, own: &str, rival: Option<&str>) -> Option<IdleGroup> {
         let rival = rival.map(Path::new);
         let mut apart = Path::new(own)
@@ -171,13 +171,14 @@ fn kernel_threads(processes: &Report) -> Vec<String> {
     threads.take(KERNEL_THREADS).collect()
 }
 
-/// Returns the CPU outside the set that was idle for the largest part of the window.
+/// Returns the CPU outside the set that had the most idle time in the window.
 fn idlest(idle: &[(u32, f64)], cpus: &CpuNumbers) -> Option<(u32, f64)> {
     let others = idle.iter().filter(|(cpu, _)| !cpus.contains(cpu));
     others.copied().max_by(|a, b| a.1.total_cmp(&b.1))
 }
 
-/// Returns the sibling paths at which two groups diverge, or `None` if one contains the other.
+/// Returns the paths of the siblings at which two groups diverge, or `None` if one group contains
+/// the other.
 fn siblings<'a>(a: &'a str, b: &'a str) -> Option<(&'a str, &'a str)> {
     let same = a.split('/').zip(b.split('/'));
     let common: usize = same

@@ -22,7 +22,7 @@ pub(crate) fn run(args: &StatArgs, config: &Config) -> Result<u8> {
         Choice::new(&args.shape, &stat_table::columns(), level).map(|choice| (level, choice))
     };
     // Wrong columns are reported before anything is measured. Whether a recording followed a
-    // command is known only after it was read.
+    // command is known only after reading it.
     shape(!args.command.is_empty())?;
     let mut output = Output::beside(args.output.as_deref(), &args.command)?;
     let answer = match Window::open(&args.source.recorded, args.duration, WINDOW)? {
@@ -52,7 +52,7 @@ pub(crate) fn run(args: &StatArgs, config: &Config) -> Result<u8> {
 fn live(args: &StatArgs, config: &Config) -> Result<Answer> {
     let signals = Signals::catch()?;
     let followed = !args.command.is_empty();
-    // The table needs the events of groups only; JSON also needs those of the node.
+    // The table needs only the events of groups; JSON also needs the events of the node.
     let processes = args.by == Some(By::Process) || args.by.is_none() && !args.names.pid.is_empty();
     let shown = match (processes, followed, args.json) {
         (true, _, false) | (_, true, false) => Shown::Use,

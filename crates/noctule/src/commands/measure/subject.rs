@@ -18,7 +18,7 @@ const LISTED: usize = 8;
 /// The resolved container, pod, unit, cgroup or process.
 #[derive(Clone, Debug)]
 pub(super) struct Subject {
-    /// Its display name.
+    /// The display name of the subject.
     pub(super) name: String,
     pub(super) level: Level,
     /// The outermost cgroup of the subject.
@@ -83,7 +83,7 @@ pub(super) fn find(name: &str, pipeline: &mut Pipeline) -> Result<Subject> {
 #[derive(Default)]
 pub(super) struct Seen {
     owners: HashMap<CgroupId, Arc<Owner>>,
-    /// Processes by pid. If a pid was reused, the last process wins.
+    /// Processes by pid. If a pid was reused, this is the last process that had it.
     processes: HashMap<u32, Process>,
 }
 

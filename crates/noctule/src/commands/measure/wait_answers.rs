@@ -1,4 +1,4 @@
-//! The first lines of `noctule waits`: hurt groups, culprits, extent and advice.
+//! The first lines of `noctule waits`: hurt groups, their culprits, the extent, and advice.
 
 use noctule_analysis::{WaitReport, WaitReportRow};
 use noctule_model::{Level, VerdictKind};
@@ -26,7 +26,7 @@ pub(crate) fn draw(report: &WaitReport, level: Level, top: usize, paint: Paint) 
     out
 }
 
-/// Returns the hurt groups, sorted by the time they lost.
+/// Returns the hurt groups, in descending order of the time they lost.
 fn worst_first(report: &WaitReport) -> Vec<&WaitReportRow> {
     let rows = report.rows.iter();
     let mut hurt: Vec<&WaitReportRow> = rows

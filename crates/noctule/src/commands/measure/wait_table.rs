@@ -15,8 +15,8 @@ const BAR: usize = 24;
 /// Returns the figure of a row in a column.
 type Of = fn(&WaitReport, Level, &WaitReportRow) -> Option<Figure>;
 
-/// Returns the columns. Those with higher priority numbers are dropped first on a narrow terminal.
-/// The verdict and the culprit are dropped last.
+/// Returns the columns. On a narrow terminal, columns with higher priority numbers are dropped
+/// first. The verdict and the culprit are dropped last.
 pub(crate) fn columns() -> Vec<Column<Of>> {
     vec![
         Column::text("name", 0, 9, |_, level, row| {
@@ -52,13 +52,13 @@ fn time(ns: u64) -> Figure {
     Figure::number(ns as f64, text::duration(ns))
 }
 
-/// Returns the waits in progress, sortable by the longest.
+/// Returns the waits in progress, which are sorted by the longest wait.
 fn now(row: &WaitReportRow) -> Figure {
     let waiting = &row.waiting;
     Figure::number(waiting.longest_ns as f64, text::waiting_now(waiting))
 }
 
-/// Returns the name of the verdict, sortable by the time the group lost.
+/// Returns the name of the verdict, which is sorted by the time that the group lost.
 fn verdict(row: &WaitReportRow) -> Figure {
     let kind = row.verdict.kind;
     let tone = match kind {
@@ -77,7 +77,7 @@ fn verdict(row: &WaitReportRow) -> Figure {
     Figure::drawn(lost, cell)
 }
 
-/// Renders the table. A row with a verdict other than quiet has its culprits below.
+/// Renders the table. If the verdict of a row is not quiet, the culprits are listed below the row.
 pub(crate) fn draw(
     report: &WaitReport,
     level: Level,
@@ -137,8 +137,8 @@ fn details(row: &WaitReportRow, level: Level, paint: Paint) -> String {
         }
     };
     let mut line = |words: String| out.push_str(&paint.folded(Tone::Plain, &words, 4));
-    // Shares are of the total wait, as with the causes above. They add up to the shares of
-    // neighbours and the kernel.
+    // Shares are relative to the total wait, like those of the causes above. They add up to the
+    // shares of neighbours and the kernel.
     let culprits: Vec<String> = row
         .culprits
         .iter()
@@ -165,7 +165,8 @@ fn details(row: &WaitReportRow, level: Level, paint: Paint) -> String {
     out
 }
 
-/// Renders each cause's glyph in its colour; the number of glyphs is proportional to its share.
+/// Renders the glyph of each cause in its colour. The number of glyphs is proportional to the share
+/// of the cause.
 fn bar(row: &WaitReportRow, paint: Paint) -> String {
     row.bar(BAR)
         .map(|(cause, part)| {
@@ -175,7 +176,7 @@ fn bar(row: &WaitReportRow, paint: Paint) -> String {
         .collect()
 }
 
-/// Meanings of columns, printed if the column is shown.
+/// Explanations of columns. Each is printed if its column is shown.
 const MEANINGS: [(&str, &str); 3] = [
     ("waited", "sum over all threads"),
     ("now", "threads waiting now, and the longest of these waits"),

@@ -1,4 +1,4 @@
-//! `noctule waits`: run-queue latency of a window, and its culprits.
+//! `noctule waits`: run-queue latency in a window, and its culprits.
 
 use std::time::Duration;
 
@@ -46,7 +46,7 @@ pub(crate) fn run(args: &WaitsArgs, config: &Config) -> Result<u8> {
     let times = answer.times();
     let builder = answer.builder.select(answer.selection);
     let mut report = builder.waits(level, answer.followed, &thresholds);
-    // Settings at the time of a recording can no longer be read.
+    // The settings at the time of a recording can no longer be read.
     if let Some((observed, processes)) = observed.zip(processes) {
         observed.settle(&mut report, level, &processes);
     }

@@ -46,8 +46,8 @@ pub(crate) fn run(args: &WhyArgs, config: &Config) -> Result<u8> {
     Ok(answer.code)
 }
 
-/// Answers for a group without runnable threads in the window, and describes where its threads are
-/// blocked.
+/// Writes the output for a group without runnable threads in the window, and describes what its
+/// threads wait for.
 fn write_asleep(
     args: &WhyArgs,
     (name, why, threads): (&str, &Why, &[AsleepThreads]),
@@ -83,7 +83,7 @@ fn nothing(found: &Subject, why: &Why, recording: Option<&Path>) -> String {
     )
 }
 
-/// The subject, its answer, the blocked threads of a group that never ran or wanted a CPU, and the
+/// The subject, its report, the blocked threads of a group that never ran or wanted a CPU, and the
 /// window.
 type Found = (Subject, Why, Vec<AsleepThreads>, Answer);
 
@@ -116,7 +116,7 @@ fn live(args: &WhyArgs, config: &Config) -> Result<Found> {
     Ok((found, why, asleep, watched))
 }
 
-/// Answers from a recording. Settings from files can no longer be read.
+/// Builds the report from a recording. Settings from files can no longer be read.
 fn recorded(args: &WhyArgs, window: &Window, config: &Config) -> Result<Found> {
     // `By::Process` keeps processes in the report, including exited ones.
     let (by, names) = (Some(By::Process), Names::default());
@@ -165,7 +165,7 @@ impl Course {
     }
 }
 
-/// Returns the answer for the subject, with settings read from the kernel's files.
+/// Returns the report for the subject, with settings read from the kernel's files.
 fn answer(
     builder: &ReportBuilder,
     found: &Subject,

@@ -12,19 +12,19 @@ const LABEL: usize = 10;
 /// Minimum width of a command line on terminals.
 const COMMAND: usize = 16;
 
-/// Number of jobs listed of a culprit that consists of many.
+/// Maximum number of jobs to list for a culprit that consists of many.
 const MEMBERS: usize = 3;
-/// Numbers of CPUs and of their holders that are listed, and the minimum share that is listed.
+/// Maximum number of CPUs and of their holders to list, and the minimum share to list.
 const CPUS: usize = 8;
 const HOLDERS: usize = 3;
 const WORTH_A_WORD: f64 = 0.01;
-/// Minimum share of the threads' time at which a class of blocked time is listed.
+/// Minimum share of the threads' time for a class of blocked time to be listed.
 const SHOWN: f64 = 0.001;
 /// Explains the figures of culprits and of their processes.
 const BEHIND: &str = "(a group: time spent waiting behind it, and its share of all time spent waiting \
                       for others; a process: its CPU time on any CPU)";
 
-/// Renders the complete answer; empty if the group neither ran nor waited.
+/// Renders the complete output; empty if the group neither ran nor waited.
 pub(crate) fn draw(why: &Why, paint: Paint) -> String {
     let Some(row) = why.row() else {
         return String::new();
@@ -101,7 +101,7 @@ pub(crate) fn draw(why: &Why, paint: Paint) -> String {
     out
 }
 
-/// Lists the groups that had the CPU while this one waited, with their busiest processes.
+/// Lists the groups that had the CPU while this group waited, with their busiest processes.
 fn culprits(
     why: &Why,
     row: &WaitReportRow,
@@ -143,7 +143,7 @@ fn culprits(
     }
 }
 
-/// Lists the activity of each CPU. If there are too many, only the busiest are listed.
+/// Lists the activity of each CPU. If there are too many CPUs, only the busiest are listed.
 fn each_cpu(why: &Why, line: &mut impl FnMut(&str, &str)) {
     let mut shown: Vec<&CpuUse> = why.cpus.iter().collect();
     shown.sort_by(|a, b| b.busy().total_cmp(&a.busy()));
@@ -183,7 +183,7 @@ fn cpu_line(cpu: &CpuUse, level: Level) -> String {
     }
 }
 
-/// Renders the threads' time: running, runnable, then blocked by class, longest first.
+/// Renders the time of the threads: running, runnable, then blocked by class in descending order.
 fn time(row: &WaitReportRow) -> String {
     let all = row.threads_ns();
     let blocked = BlockClass::ALL.map(|class| (class.name(), row.blocked_ns[class as usize]));

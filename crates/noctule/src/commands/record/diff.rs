@@ -76,7 +76,7 @@ fn window(text: &str) -> Result<Window> {
     Window::of_place(text, (Path::new(folder), at), length)
 }
 
-/// Returns the line that describes the compared commands, if a recording was made with one.
+/// Returns the line that describes the compared commands, if a recording was made with a command.
 fn about([before, after]: [&[String]; 2]) -> Option<String> {
     let words = |command: &[String]| escape(&command.join(" "));
     match (before, after) {
@@ -112,7 +112,7 @@ fn read(window: &Window, mut stretch: Stretch, block_ns: u64) -> Result<Stretch>
 pub(crate) struct Answer<'a> {
     /// The first line, if a recording was made with a command.
     pub(crate) about: Option<String>,
-    /// Whether the comparison covers the commands only.
+    /// Whether the comparison includes only the commands.
     pub(crate) followed: bool,
     pub(crate) before: &'a Stretch,
     pub(crate) after: &'a Stretch,
@@ -172,7 +172,7 @@ impl Answer<'_> {
         Change::new(used.map(Some), ratio, row.usage)
     }
 
-    /// Compares the time runnable but not running, per second.
+    /// Compares the time spent runnable but not running, per second.
     fn waiting(&self, row: &Difference) -> Change {
         let waited = self.shares([row.before.wait_ns, row.after.wait_ns]);
         let per_second = |share: f64| duration((share * 1e9) as u64) + "/s";
@@ -299,7 +299,7 @@ fn head(title: &str, align: Align, priority: u8, least: Option<usize>) -> Head {
     }
 }
 
-/// A figure before and after and its change, as text.
+/// A figure before and after, and its change, as text.
 struct Change {
     words: [String; 3],
     changed: bool,
@@ -323,7 +323,7 @@ fn length(row: &Difference) -> Change {
     Change::new([p99(&row.before), p99(&row.after)], words, row.length)
 }
 
-/// Returns a column such as `0.52 -> 1.30 +150.0%*`, with the parts of all rows aligned.
+/// Returns a column such as `0.52 -> 1.30 +150.0%*`, in which the parts of all rows are aligned.
 fn changes(
     title: &str,
     priority: u8,
