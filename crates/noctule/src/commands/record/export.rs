@@ -98,13 +98,13 @@ fn tables(
 
 /// Receives the contents of a recording in the order in which the agent recorded them.
 trait Reader {
-    /// Whether the reader needs events; otherwise they are not read.
+    /// Whether the reader needs events. If not, events are not read.
     const EVENTS: bool;
 
-    /// A new span begins, and counters restart. `boot` is the boot id.
+    /// Handles the start of a span, at which counters restart. `boot` is the boot id.
     fn restart(&mut self, boot: &str) -> Result<()>;
     fn batch(&mut self, batch: Batch) -> Result<()>;
-    /// Events recorded between the last two batches.
+    /// Receives the events recorded between the last two batches.
     fn events(&mut self, events: &[Event]) -> Result<()>;
 }
 
@@ -146,7 +146,7 @@ fn hand_over(
     }
 }
 
-/// Creates a file that only its owner can read; [`keep`] renames it to `path`.
+/// Creates a file that only its owner can read; [`keep`] renames the file to `path`.
 fn create(path: &Path) -> Result<BufWriter<private::Answer>> {
     if path.is_dir() {
         bail!(Usage(format!(

@@ -22,7 +22,7 @@ pub(crate) fn run(args: &TapeArgs, config: &Config) -> Result<u8> {
 fn info(args: &TapeInfoArgs) -> Result<u8> {
     let mut output = Output::open(args.output.as_deref())?;
     let tape = window::open(&args.folder)?;
-    // Reads every row once, to compare all checksums.
+    // Reads every row once, to verify all checksums.
     let damages = tape.check();
     let text = match args.json {
         true => format!("{}\n", as_json(&tape, &damages)),
@@ -51,7 +51,8 @@ fn segments<'a>(tape: &'a Tape, span: &Span) -> &'a [Segment] {
     &tape.segments()[span.segments.0..=span.segments.1]
 }
 
-/// Returns the time between the first and last batch. Uses the monotonic clock if it can be read.
+/// Returns the time between the first and last batch. Uses the monotonic clock if its readings are
+/// available.
 fn length(tape: &Tape, span: &Span) -> u64 {
     let by_wall = || span.to_unix_ns.saturating_sub(span.from_unix_ns);
     tape.length_ns(span).unwrap_or_else(by_wall)
@@ -101,7 +102,8 @@ fn as_text(tape: &Tape, damages: &[Damage], paint: Paint) -> String {
 }
 
 /// A column: its title, its priority, and the width to which it can be shortened. Columns with
-/// higher priorities are dropped first on a narrow terminal. Shortenable columns are left-aligned.
+/// higher priorities are dropped first on a narrow terminal. Columns that can be shortened are
+/// left-aligned.
 type Title = (&'static str, u8, Option<usize>);
 
 const SPANS: [Title; 8] = [

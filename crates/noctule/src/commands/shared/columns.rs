@@ -9,9 +9,9 @@ use crate::args::Shape;
 use crate::exit::Usage;
 use crate::print::Paint;
 
-/// A column; `F` computes its figure for a row.
+/// A column, with a function `F` that computes its figure for a row.
 pub(crate) struct Column<F> {
-    /// Its name in `--columns` and `--sort`.
+    /// The column's name in `--columns` and `--sort`.
     pub(crate) name: &'static str,
     title: &'static str,
     align: Align,
@@ -22,7 +22,7 @@ pub(crate) struct Column<F> {
     pub(crate) figure: F,
 }
 
-/// Priority of columns that are dropped last; only names, verdict and culprit remain longer.
+/// Priority of columns that are dropped last; only names, verdict and culprit are kept longer.
 const KEPT: u8 = 3;
 
 impl<F> Column<F> {
@@ -50,7 +50,7 @@ impl<F> Column<F> {
         }
     }
 
-    /// Keeps the named column on narrow terminals longer, because it is the point of the table.
+    /// Keeps the named column longer on narrow terminals, because it is the purpose of the table.
     pub(crate) fn keep(name: &str, columns: &mut [Self]) {
         for column in columns.iter_mut().filter(|column| column.name == name) {
             column.priority = KEPT;
@@ -79,7 +79,7 @@ impl<F> Column<F> {
     }
 }
 
-/// A column's value for a row: the displayed cell and the sort key.
+/// The value of a column for a row: the displayed cell and the sort key.
 pub(crate) struct Figure {
     cell: Cell,
     key: Key,
@@ -126,7 +126,7 @@ pub(crate) struct Choice {
 }
 
 impl Choice {
-    /// Resolves the selection. The first column has the names and is always displayed.
+    /// Resolves the selection. The first column contains the names and is always displayed.
     pub(crate) fn new<F>(
         shape: &Shape,
         columns: &[Column<F>],
@@ -216,7 +216,7 @@ impl Choice {
                     _ => column.title.to_owned(),
                 },
                 align: column.align,
-                // A column selected by name is dropped last.
+                // A column that the user selected by name is dropped last.
                 priority: if named { 0 } else { column.priority },
                 least: column.least,
             });
@@ -250,11 +250,11 @@ pub(crate) struct Drawn {
     pub(crate) rows: Vec<String>,
     /// Names of the columns that fit.
     pub(crate) shown: Vec<&'static str>,
-    /// Names of the columns that do not fit; empty if all fit.
+    /// Names of the columns that do not fit; empty if all of them fit.
     pub(crate) dropped: String,
 }
 
-/// Returns the line that counts the rows not shown.
+/// Returns the line that reports how many rows are not shown.
 pub(crate) fn more(rows: usize) -> String {
     match rows {
         1 => "1 more row".to_owned(),

@@ -11,8 +11,8 @@ use crate::users::Users;
 /// Returns the figure of a row in a column.
 type Of = fn(&Report, &Line<'_>) -> Option<Figure>;
 
-/// Returns the columns. Those with higher priority numbers are dropped first on a narrow terminal.
-/// Unmeasured counters and events with a count of 0 have no figure.
+/// Returns the columns. On a narrow terminal, columns with higher priority numbers are dropped
+/// first. Unmeasured counters and events with a count of 0 have no figure.
 pub(crate) fn columns() -> Vec<Column<Of>> {
     vec![
         Column::text("name", 0, 12, |_, line| Some(Figure::text(&*line.name))),
@@ -89,7 +89,7 @@ pub(crate) fn columns() -> Vec<Column<Of>> {
     ]
 }
 
-/// Returns the optional column with the user that a process runs as.
+/// Returns the optional column with the user of a process.
 pub(crate) fn user_column<F>(priority: u8, figure: F) -> Column<F> {
     let column = Column::text("user", priority, 6, figure);
     column.on_request().of_processes()
@@ -133,9 +133,9 @@ pub(crate) struct Line<'a> {
     pub(crate) name: String,
     pub(crate) row: &'a Row,
     level: Level,
-    /// Whether it stands for several rows.
+    /// Whether the line represents several rows.
     sum: bool,
-    /// Whether its CPU time is unknown.
+    /// Whether the CPU time of the line is unknown.
     pub(crate) unmeasured: bool,
     users: &'a Users,
 }
@@ -186,7 +186,7 @@ impl<'a> Line<'a> {
 }
 
 /// Renders the table, with the rest of the machine below it. With `together`, the last line is the
-/// sum of all rows: the total of the followed command.
+/// sum of all rows, which is the total of the followed command.
 pub(crate) fn draw(
     report: &Report,
     level: Level,
@@ -260,8 +260,8 @@ fn taken(name: &str, ns: Option<u64>) -> String {
     })
 }
 
-/// Renders the window, idle time and the rest (interrupts and steal), so that the sums visibly add
-/// up. If the kernel includes steal in used and idle time, it is not part of the rest.
+/// Renders the window, idle time and the rest (interrupts and steal), so that a reader can add up
+/// the figures. If the kernel includes steal time in used and idle time, the rest excludes it.
 fn machine(report: &Report, paint: Paint) -> String {
     paint.folded(Tone::Faint, &time_of_cpus(report), 0)
 }
@@ -354,7 +354,7 @@ mod tests {
         }
     }
 
-    /// Examples in the README are copied from a terminal. This test finds those that are out of
+    /// Examples in the README are copied from a terminal. This test finds examples that are out of
     /// date.
     #[test]
     fn the_readme_shows_columns_that_exist() {

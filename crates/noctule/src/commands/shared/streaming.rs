@@ -19,7 +19,7 @@ pub(crate) trait Sink {
     fn batch(&mut self, _batch: &Batch) {}
     /// Receives events, in order.
     fn events(&mut self, events: &[Event]) -> Result<()>;
-    /// Returns whether the sink still has a reader.
+    /// Returns whether the output of the sink still has a reader.
     fn reader(&self) -> Reader;
 }
 
@@ -35,7 +35,7 @@ pub(crate) struct Streaming<'a> {
 }
 
 impl Streaming<'_> {
-    /// Streams until the end and returns the exit status.
+    /// Streams until the end of the window or command, and returns the exit status.
     pub(crate) fn run(
         &self,
         pipeline: &mut Pipeline,
@@ -49,7 +49,8 @@ impl Streaming<'_> {
         }
     }
 
-    /// Streams for a limited time, until a signal, or until the reader is gone.
+    /// Streams for a limited time, until a signal arrives, or until the reader has closed the
+    /// output.
     fn all(&self, pipeline: &mut Pipeline, signals: &Signals, sink: &mut dyn Sink) -> Result<u8> {
         let end = self.duration.map(|limit| Instant::now() + limit);
         let mut next = Instant::now() + self.tick;
@@ -74,8 +75,8 @@ impl Streaming<'_> {
         }
     }
 
-    /// Streams until the command has ended and its last events have arrived. Returns its exit
-    /// status. The command continues even if the reader is gone.
+    /// Streams until the command has ended and its last events have arrived. Returns the exit
+    /// status of the command. The command continues even if the reader has closed the output.
     fn of_command(
         &self,
         pipeline: &mut Pipeline,

@@ -22,19 +22,19 @@ use crate::stop::{self, Signals, Woken};
 use crate::wire::Pipeline;
 use crate::{patient, private};
 
-/// Interval between readings within the window. They only collect exited processes.
+/// Interval between readings within the window. These readings only collect exited processes.
 const STEP: Duration = Duration::from_secs(1);
 /// Interval and maximum number of polls for the last record of a command. A multithreaded process
-/// is reported when the kernel frees its leader, 10 to 100 ms after it was reaped. With many more
-/// threads than CPUs this takes seconds.
+/// is reported when the kernel frees its leader, 10 to 100 ms after it was reaped. If there are
+/// many more threads than CPUs, this takes seconds.
 const LAST_RECORD_STEP: Duration = Duration::from_millis(20);
 const LAST_RECORD_TRIES: u32 = 250;
 
-/// The subject of a window and its length.
+/// The subject of a window, and the window's length.
 pub(crate) struct Watched<'a> {
     /// The command to follow, if any.
     pub(crate) command: &'a [OsString],
-    /// Length of the window without a limit.
+    /// Length of the window if the user sets none.
     pub(crate) window: Duration,
     pub(crate) limit: Option<Duration>,
     /// Detail about processes that the output needs.
@@ -42,7 +42,7 @@ pub(crate) struct Watched<'a> {
     pub(crate) tape: Option<&'a Recording>,
 }
 
-/// Watches for the window, or while the command runs if there is one.
+/// Watches for the length of the window or, if there is a command, while it runs.
 pub(crate) fn watch(
     pipeline: &mut Pipeline,
     signals: &Signals,
@@ -78,8 +78,8 @@ pub(crate) fn watch_each(
     })
 }
 
-/// Returns the exit status. An incomplete recording turns success into failure, but the output is
-/// still written.
+/// Returns the exit status. If the recording is incomplete, success becomes failure, but the output
+/// is still written.
 fn status(recorded: Result<()>, code: u8) -> u8 {
     let Err(error) = recorded else {
         return code;
@@ -191,7 +191,7 @@ impl Drop for CountDown {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Progress {
     Runs,
-    /// The command has ended, and its remaining records are on their way.
+    /// The command has ended, but not all of its records have arrived.
     Ended,
 }
 
@@ -199,7 +199,7 @@ pub(crate) enum Progress {
 pub(crate) struct Followed {
     /// The exit status to pass on.
     pub(crate) code: u8,
-    /// Whether all of its activity was reported.
+    /// Whether all activity of the command was reported.
     pub(crate) complete: bool,
 }
 
@@ -230,7 +230,8 @@ pub(crate) fn follow(
             break status;
         }
         if woken == Woken::End {
-            // The terminal also sends SIGINT to the command. A SIGTERM was sent only to noctule.
+            // The terminal also sends SIGINT to the command, whereas a SIGTERM was sent only to
+            // noctule.
             signals.clear_ends();
             terminate(&child);
         }
@@ -248,8 +249,8 @@ pub(crate) fn follow(
 }
 
 /// Returns the error for a command that did not start. The exit status is the same as in a shell:
-/// 127 if the command does not exist, 126 if it cannot be executed. Lack of memory, processes or
-/// descriptors is noctule's own failure.
+/// 127 if the command does not exist, and 126 if it cannot be executed. A lack of memory, processes
+/// or descriptors counts as noctule's own failure.
 fn not_started(program: &OsStr, error: io::Error) -> anyhow::Error {
     use rustix::io::Errno;
     let name = program.to_string_lossy();
@@ -272,9 +273,9 @@ fn not_started(program: &OsStr, error: io::Error) -> anyhow::Error {
 }
 
 /// Waits for the exit records of the command and of its exited descendants, for a limited time.
-/// Returns whether all arrived.
+/// Returns whether all of them arrived.
 fn last_records(pipeline: &mut Pipeline, signals: &Signals, look: Look<'_>) -> Result<bool> {
-    // Clears the signal that ended the command, too; only a new signal stops this wait.
+    // Also clears the signal that ended the command; only a new signal stops this wait.
     signals.clear_ends();
     for _ in 0..LAST_RECORD_TRIES {
         if !look(pipeline, Progress::Ended)? {
@@ -292,7 +293,7 @@ fn terminate(child: &Child) {
         .ok()
         .and_then(rustix::process::Pid::from_raw);
     if let Some(pid) = pid {
-        // The process may have ended in the meantime.
+        // The process may have ended meanwhile.
         let _ = rustix::process::kill_process(pid, rustix::process::Signal::TERM);
     }
 }
@@ -320,7 +321,7 @@ pub(crate) enum Output<'a> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Reader {
     There,
-    /// The reader closed its end of the pipe.
+    /// The reader has closed its end of the pipe.
     Gone,
 }
 
@@ -329,7 +330,7 @@ impl<'a> Output<'a> {
         Self::beside(path, &[])
     }
 
-    /// Opens the output of a report on this command; an empty command means the whole machine.
+    /// Opens the output of a report on this command. An empty command means the whole machine.
     pub(crate) fn beside(path: Option<&'a Path>, command: &[OsString]) -> Result<Self> {
         match path {
             None if command.is_empty() => Ok(Self::Standard),
@@ -352,7 +353,8 @@ impl<'a> Output<'a> {
             }
         };
         match written {
-            // The reader closed the pipe early. The command's status is still passed on.
+            // The reader has closed the pipe early. The exit status of the command is still passed
+            // on.
             Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(Reader::Gone),
             written => written.context(place).map(|()| Reader::There),
         }

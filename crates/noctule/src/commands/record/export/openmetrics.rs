@@ -17,7 +17,7 @@ use crate::config::Config;
 use crate::replay::Replay;
 use metrics::Metrics;
 
-/// Default time between samples, equal to a usual scrape interval.
+/// Default time between samples, which is a usual scrape interval.
 const STEP: Duration = Duration::from_secs(15);
 
 pub(super) fn export(
@@ -48,9 +48,10 @@ struct Out<'a> {
     due: Due,
     /// Wall-clock time of the last samples.
     written_ns: u64,
-    /// The last batch and its wall-clock time, if no sample contains it yet.
+    /// The last batch and its wall-clock time, if no sample includes it yet.
     rest: Option<(u64, Snapshot)>,
-    /// Number of batches not later than the last samples. Prometheus rejects such samples.
+    /// Number of batches whose time is not later than the last samples. Prometheus rejects such
+    /// samples.
     behind: u64,
     metrics: Metrics,
 }
@@ -79,7 +80,7 @@ impl<'a> Out<'a> {
             .with_context(|| format!("temporary file next to {}", self.beside.display()))
     }
 
-    /// Ends a part by writing its last batch, so that all its activity is exported.
+    /// Ends a part by writing its last batch, so that all activity of the part is exported.
     fn end(&mut self) -> Result<()> {
         match self.rest.take() {
             Some((unix_ns, snapshot)) => self.write(unix_ns, &snapshot),
@@ -140,7 +141,8 @@ impl Due {
         self.next_ns = 0;
     }
 
-    /// Returns whether the batch is the one nearest to the due time. It may come slightly early.
+    /// Returns whether the batch is the one nearest to the due time. The batch may come slightly
+    /// early.
     fn takes(&mut self, batch: &Batch) -> bool {
         let at = batch.time_unix_ns;
         let interval_ns = batch.taken_ns.saturating_sub(self.before_ns);

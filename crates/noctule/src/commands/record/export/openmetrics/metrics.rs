@@ -1,8 +1,8 @@
 //! Sorts the samples of all pages as OpenMetrics requires: by family, then by metric.
 //!
 //! A page has all metrics of one moment, so each page adds samples to every metric. Samples are
-//! buffered in memory. When the buffer is full, it is written in order to an unnamed file, as a
-//! *run*. At the end the runs are merged.
+//! buffered in memory. When the buffer is full, its samples are written in order to an unnamed
+//! file, as a *run*. Finally the runs are merged.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 /// Maximum size of the buffered samples, in bytes.
 const WAITING: usize = 64 << 20;
 
-/// A metric: samples with identical labels. For a histogram it includes all buckets.
+/// A metric: samples with the same labels. For a histogram, these are the samples of all buckets.
 #[derive(Default)]
 struct Metric {
     waiting: String,
@@ -43,7 +43,7 @@ pub(super) struct Metrics {
     families: Vec<Family>,
     /// Index of each family, by its `# TYPE` line.
     places: HashMap<String, usize>,
-    /// A number for each list of labels.
+    /// The number of each list of labels.
     labels: HashMap<String, u32>,
     waiting: usize,
     most_waiting: usize,
@@ -72,7 +72,7 @@ impl Metrics {
 
     /// Adds the samples of a page.
     pub(super) fn add(&mut self, page: &str, unix_ns: u64) -> io::Result<()> {
-        // Prometheus stores milliseconds.
+        // Prometheus stores times in milliseconds.
         let (seconds, milliseconds) = (unix_ns / 1_000_000_000, unix_ns / 1_000_000 % 1000);
         let time = format!(" {seconds}.{milliseconds:03}\n");
         let mut family = None;
@@ -201,8 +201,8 @@ impl Run {
     }
 }
 
-/// Returns the labels that all samples of a metric share, without the closing brace. `le` is the
-/// last label of a bucket.
+/// Returns the labels that all samples of a metric share, without the closing brace. The label
+/// `le`, which is the last one of a bucket, is removed.
 fn labels_of_metric(line: &str, of_histogram: bool) -> &str {
     let series = line.rsplit_once(' ').map_or(line, |(series, _)| series);
     let Some(begin) = series.find('{') else {
@@ -222,7 +222,7 @@ mod tests {
 
     use super::*;
 
-    /// Returns the output for pages with these milliseconds, and the number of runs that were
+    /// Returns the output for pages at these milliseconds, and the number of runs that were
     /// written.
     fn exported(pages: &[(String, u64)], most_waiting: usize) -> (String, usize) {
         let folder = tempfile::tempdir().expect("a folder");
