@@ -36,7 +36,7 @@ pub(crate) struct Answer {
     pub(crate) selection: Selection,
     /// The exit status to pass on.
     pub(crate) code: u8,
-    /// Whether it covers a command only.
+    /// Whether the result covers only a command.
     pub(crate) followed: bool,
     /// Wall-clock times of the first and last batch of a recording, in nanoseconds since 1970;
     /// `None` if it is live.
@@ -44,7 +44,7 @@ pub(crate) struct Answer {
 }
 
 impl Answer {
-    /// Returns the first line of the output, which has the times of a recording.
+    /// Returns the first line of the output, which contains the times of a recording.
     pub(crate) fn times(&self) -> String {
         let line = |(from, to)| format!("recorded from {} to {}\n", local(from), local(to));
         self.recorded.map_or_else(String::new, line)
@@ -109,8 +109,8 @@ pub(crate) struct Window {
 }
 
 impl Window {
-    /// Returns the window of a recording, or `None` if the output is live. `usual` is its length if
-    /// only its start is given.
+    /// Returns the window of a recording, or `None` if the output is live. `usual` is the length of
+    /// the window if only its start is given.
     pub(crate) fn open(
         args: &RecordedArgs,
         duration: Option<Duration>,
@@ -161,7 +161,7 @@ impl Window {
     ) -> Result<Self> {
         warn(tape.damages());
         let spans = tape.spans();
-        // A span without batches is selected only by its time, unless no other span exists.
+        // A span without batches is selected only by its time, unless there is no other span.
         let with_batches = spans.iter().rfind(|span| span.batches() > 0);
         let Some(last) = with_batches.or(spans.last()) else {
             bail!(nothing_in(&tape, folder));
@@ -199,8 +199,8 @@ impl Window {
         if let Some(part) = back.and_then(|back| tape.part_before_end(last, back, length_ns)) {
             return Ok(part);
         }
-        // Times are displayed in whole seconds, so the displayed time of the first batch must
-        // match, too.
+        // Times are displayed in whole seconds, so a window that starts at the displayed time of
+        // the first batch must also be found.
         let is_shown = |span: &Span, at: u64| span.has(at.saturating_add(SECOND_NS - 1));
         let is_recorded = |at| {
             let has = |span: &Span| span.has(at) || is_shown(span, at);
@@ -209,7 +209,7 @@ impl Window {
         let from = moment::moment_in(text, last.end_unix_ns, &is_recorded);
         let from = from.map_err(|words| Usage(format!("{typed}: {words}")))?;
         let shown = |span: &&Span| is_shown(span, from);
-        // After a clock was set back, one time occurs twice. The later one is selected.
+        // If a clock was set back, a time can occur twice. The later occurrence is selected.
         let has = spans.iter().rfind(|span| span.has(from));
         let span = has.or_else(|| spans.iter().find(shown));
         let span = span.ok_or_else(|| outside(folder, typed, spans))?;
@@ -240,7 +240,7 @@ impl Window {
         self.answer_and_show_some(by, names, &mut |_| {})
     }
 
-    /// Like [`Self::answer`], but passes each batch that was read to `show`. Together these batches
+    /// Like [`Self::answer`], but passes each batch that it reads to `show`. Together these batches
     /// contain every row of the window.
     pub(crate) fn answer_and_show_some(
         &self,
@@ -254,8 +254,8 @@ impl Window {
         })
     }
 
-    /// Like [`Self::answer`], for a report of groups' waits. Omits processes, unless some are
-    /// selected.
+    /// Like [`Self::answer`], but for a report about waits of groups. Omits processes, unless some
+    /// are selected.
     pub(crate) fn answer_of_groups(&self, names: &Names) -> Result<Answer> {
         if self.is_of_command() || !names.pid.is_empty() {
             return self.answer(Some(By::Process), names);
@@ -349,18 +349,18 @@ impl Window {
     }
 }
 
-/// Returns an error if all kinds of the scope were off at the start of the window.
+/// Returns an error if all requested kinds of events were off when the window started.
 pub(crate) fn need_kinds(first: &Batch, scope: &Scope) -> Result<()> {
     let needed = features::need_kinds(&first.features, scope, When::Recorded);
     needed.map_err(|words| off_then(&words))
 }
 
-/// Escapes the reason, because it comes from a file.
+/// Returns the error with the recorded reason, which is escaped because it comes from a file.
 fn off_then(words: &str) -> anyhow::Error {
     anyhow!(escape(words))
 }
 
-/// Explains why a recording has no window.
+/// Explains why a recording contains no window.
 pub(crate) fn nothing_in(tape: &Tape, folder: &Path) -> String {
     let folder = folder.display();
     if tape.damages().next().is_some() {
@@ -406,7 +406,7 @@ impl<'a> Sought<'a> {
         })
     }
 
-    /// Searches a batch, if something is still missing.
+    /// Searches a batch, if some names or pids are still missing.
     pub(crate) fn note(&mut self, batch: &Batch) {
         if self.is_found() {
             return;
@@ -446,14 +446,14 @@ impl<'a> Sought<'a> {
     }
 }
 
-/// Logs the damage; the rest of the recording is still used.
+/// Logs the damage; the undamaged part of the recording is still used.
 pub(crate) fn warn<'a>(damages: impl Iterator<Item = &'a Damage>) {
     for damage in damages {
         tracing::warn!("{}", escape(&damage.to_string()));
     }
 }
 
-/// Explains why something cannot be read.
+/// Explains why data cannot be read.
 fn why(damages: &[Damage]) -> &'static str {
     let removed = damages.iter().all(|damage| damage.offset.is_none());
     match removed && !damages.is_empty() {
@@ -501,7 +501,7 @@ mod tests {
         recorded_for(folder, 2, 300);
     }
 
-    /// Like `recorded`, with a batch each second and segments of `segment_s` seconds.
+    /// Like `recorded`, but with a batch each second and segments of `segment_s` seconds.
     fn recorded_for(folder: &Path, seconds: u64, segment_s: u64) {
         let recorder = recorder(folder, segment_s);
         for tick in 1..=seconds {
@@ -647,7 +647,7 @@ mod tests {
         );
     }
 
-    /// The clock was set back by ten minutes, 20 s before the end.
+    /// The clock was set back by ten minutes, 20 s before the last batch.
     #[test]
     fn a_window_is_as_long_as_it_was_where_the_clock_was_set_back() {
         let folder = tempfile::tempdir().expect("a folder");
@@ -667,7 +667,7 @@ mod tests {
         let at = |tick| window(Some(&wall(tick).to_string()), 100);
         assert_eq!(at(500), (500, 600));
         assert_eq!(at(1130), (1130, 1200));
-        // This time occurred twice; the later one is selected.
+        // This time occurred twice; the later occurrence is selected.
         assert_eq!(at(590), (1190, 1200));
     }
 

@@ -27,7 +27,7 @@ pub(super) enum Target {
     Packets(PacketSource, EventFormat),
     /// `profile:HZ`, `interval:TIME`, `software:EVENT`, `hardware:EVENT`.
     Perf(PerfProbe, EventFormat),
-    /// `kprobe:FUNCTION`, `uprobe:FILE:FUNCTION` and both with `ret`.
+    /// `kprobe:FUNCTION` and `uprobe:FILE:FUNCTION`, and `kretprobe` and `uretprobe`.
     Function(FunctionProbe, EventFormat),
 }
 
@@ -106,7 +106,7 @@ impl Target {
         }
     }
 
-    /// Returns the fields of its event.
+    /// Returns the fields of the target's event.
     pub(super) fn format(&self) -> &EventFormat {
         match self {
             Self::Tracepoint(_, format)
@@ -124,7 +124,7 @@ impl Target {
         }
     }
 
-    /// Attaches the program, which counts from then on.
+    /// Attaches the program, which starts to count.
     pub(super) fn attach(self, program: &LoadedProgram) -> Result<AttachedProgram, Error> {
         match self {
             Self::Tracepoint(events, format) => events.attach(program, format.id),
@@ -135,8 +135,8 @@ impl Target {
     }
 }
 
-/// Returns the format of a probe that is not a tracepoint. It gets the user's name for the probe,
-/// and an id that no tracepoint uses.
+/// Returns the format of a probe that is not a tracepoint. The format has the user's name for the
+/// probe, and an id that no tracepoint uses.
 fn named(format: EventFormat, text: &str) -> EventFormat {
     static NEXT: AtomicU64 = AtomicU64::new(1 << 32);
     EventFormat {

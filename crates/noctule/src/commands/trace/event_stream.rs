@@ -1,4 +1,4 @@
-//! Events that are watched individually, and how their records are printed.
+//! Events that are watched individually, and the format of their records.
 
 mod json;
 mod lines;
@@ -40,7 +40,7 @@ pub(super) struct Watched {
     pub(super) name: String,
     pub(super) system: String,
     pub(super) format: EventFormat,
-    /// `None` if the print format cannot be parsed; its fields are then printed by name.
+    /// `None` if the print format cannot be parsed. In that case the fields are printed by name.
     print: Option<Print>,
 }
 
@@ -108,7 +108,7 @@ pub(super) fn wrong(problems: &[Problem], source: &str) -> Usage {
     Usage(shown.concat().trim_end().to_owned())
 }
 
-/// The events that a command names, without duplicates.
+/// The events that a command specifies, without duplicates.
 #[derive(Default)]
 pub(super) struct WatchedEvents {
     all: Vec<Watched>,
@@ -119,8 +119,8 @@ impl WatchedEvents {
         &self.all
     }
 
-    /// Returns the indexes of the matching events: one for a name, several for a pattern. Omits
-    /// registered probes, whose records BPF programs cannot see.
+    /// Returns the indexes of the matching events: one index for a name, and several for a pattern.
+    /// Omits registered probes, whose records BPF programs cannot read.
     pub(super) fn find(&mut self, events: &TraceEvents, text: &str) -> Result<Vec<usize>> {
         let is_pattern = text.contains(['*', '?', '[']) || !text.contains([':', '/']);
         let names = if is_pattern {
@@ -179,8 +179,8 @@ pub(super) enum More {
     Enough,
 }
 
-/// Prints records until the time is over, a signal arrives, or no more are wanted. Then detaches
-/// and prints the remaining records.
+/// Prints records until the time is over, a signal arrives, or no more records are wanted. Then
+/// detaches the programs and prints the remaining records.
 pub(super) fn follow(
     session: &mut WatchSession,
     signals: &Signals,

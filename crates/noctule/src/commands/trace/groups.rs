@@ -1,4 +1,4 @@
-//! The cgroups of the node: resolves names in filters, and names the groups of events.
+//! The cgroups of the node: resolves names in filters, and finds names for the groups of events.
 
 use std::cell::RefCell;
 use std::collections::{BTreeSet, HashMap};
@@ -49,7 +49,7 @@ impl Known {
         }
     }
 
-    /// Reads the hierarchy again, and collects names that have become known.
+    /// Reads the hierarchy again, and takes over names that have become known.
     fn refresh(&mut self) {
         self.registry.resync(now_ns());
         self.registry.catch_up(NAMES_WAIT);
@@ -99,8 +99,8 @@ impl Groups {
         owner.name(level(identity))
     }
 
-    /// Warns once per name that no cgroup has, if the filter was to exclude it. A name to be
-    /// included must exist; otherwise an earlier check fails.
+    /// Warns once per name if no cgroup has the name and the filter was to exclude it. A name that
+    /// is to be included must exist; otherwise an earlier check fails.
     pub(super) fn warn_of_unknown(&self) {
         let known = self.0.borrow();
         let conditions = known.iter().flat_map(|known| &known.conditions);
@@ -110,7 +110,7 @@ impl Groups {
     }
 
     /// Warns of matching cgroups that were created after the program, because its filter lacks
-    /// their ids. They are neither included by `==` and `~` nor excluded by `!=`.
+    /// their ids. Such cgroups are neither included by `==` and `~` nor excluded by `!=`.
     pub(super) fn warn_of_late(&self, done: &str) {
         let made = match self.late() {
             0 => return,
@@ -120,7 +120,8 @@ impl Groups {
         tracing::warn!("{made}: not {done} by `==` and `~`, and not excluded by `!=`");
     }
 
-    /// Returns the number of cgroups that match a condition now, but did not when it was resolved.
+    /// Returns the number of cgroups that match a condition now, but did not match when it was
+    /// resolved.
     fn late(&self) -> usize {
         let known = self.0.borrow();
         let Some(known) = known.as_ref() else {
@@ -204,7 +205,7 @@ fn who(owner: &Owner, identity: Identity) -> String {
 }
 
 /// Returns the names that a condition can use for an owner: its displayed name, its own name
-/// without those of its parents, and full ids.
+/// without the names of its parents, and full ids.
 fn names(owner: &Owner, identity: Identity) -> impl Iterator<Item = String> {
     let (container, pod) = (owner.container.as_ref(), owner.pod.as_ref());
     let (name, id) = match identity {

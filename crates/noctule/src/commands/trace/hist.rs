@@ -75,7 +75,7 @@ pub(crate) fn run(args: &HistArgs) -> Result<u8> {
         bail!(no_graph());
     }
     let wanted = Wanted::find(args, &jobs, &node)?;
-    // Started first, so that it sees an event before the table saves its value.
+    // Started first, so that it records an event before the table saves the event's value.
     let before = wanted
         .as_ref()
         .map(|wanted| wanted.start(args, &node, output.paint()));
@@ -127,7 +127,7 @@ struct Running {
     events: String,
     trigger: String,
     name: Option<String>,
-    /// Whether it has no output of its own, because it only serves other tables.
+    /// Whether the table has no output of its own, because it only serves other tables.
     is_hidden: bool,
 }
 
@@ -191,7 +191,7 @@ fn start_group(mut jobs: Vec<(usize, Job)>, gate: &Gate) -> Result<Vec<(usize, R
 }
 
 impl Running {
-    /// Returns the counts. Rows of cgroups with one owner are merged.
+    /// Returns the counts. Rows of cgroups with the same owner are merged.
     fn counted(&self, groups: &Groups) -> Result<Counted> {
         let read = self.session.read();
         let mut counted =
@@ -300,7 +300,7 @@ fn dump(program: &Program) -> Result<String> {
     Ok(format!("{classic}# program\n{code}"))
 }
 
-/// Redraws the table and executes orders, until the time is over or a signal arrives.
+/// Redraws the table and executes commands, until the time is over or a signal arrives.
 fn watch(
     args: &HistArgs,
     signals: &Signals,
@@ -349,7 +349,7 @@ fn watch(
         }
         next = Instant::now() + step;
         if live {
-            // Leaves room for the header, the line about rows that do not fit, and the cursor line.
+            // Leaves room for the header, the line about omitted rows, and the cursor line.
             let shown = || running.iter().filter(|one| !one.is_hidden);
             let rows = size().1 / shown().count().max(1);
             let rows = rows.saturating_sub(3).clamp(1, LIVE_ROWS);

@@ -48,8 +48,8 @@ pub(crate) fn is_of_day_before(text: &str, unix_ns: u64, end_unix_ns: u64) -> bo
     time_of_day(text).is_some() && day(unix_ns) < day(end_unix_ns)
 }
 
-/// Returns the distance to the end of the recording in nanoseconds, if the moment was typed that
-/// way.
+/// If the moment was given relative to the end of the recording, returns the distance in
+/// nanoseconds.
 pub(crate) fn before_end(text: &str) -> Option<u64> {
     let back = humantime::parse_duration(text.strip_prefix('-')?).ok()?;
     u64::try_from(back.as_nanos()).ok()
@@ -118,14 +118,14 @@ impl<Z: TimeZone> Recorded<'_, Z> {
             let fitting = moments.into_iter().flatten().filter(|at| fits(*at));
             fitting.max()
         };
-        // After the clock was set back, recorded times can be later than the time of the end.
+        // If the clock was set back, recorded times can be later than the time of the last batch.
         latest(&self.is_recorded)
             .or_else(|| latest(&|at| at <= self.end_unix_ns))
             .or(moments[0])
     }
 
-    /// Returns the moments with this local time: two if clocks were set back. A time skipped by
-    /// setting clocks ahead is resolved with the old offset.
+    /// Returns the moments with this local time: two if clocks were set back. If the time was
+    /// skipped by setting clocks forward, it is resolved with the old offset.
     fn moments(&self, time: NaiveDateTime) -> [Option<u64>; 2] {
         let unix_ns = |time: DateTime<Z>| nanoseconds(time.timestamp_nanos_opt()?);
         match self.zone.from_local_datetime(&time) {
@@ -199,7 +199,8 @@ mod tests {
         }
     }
 
-    /// Germany in 2026: clocks went ahead on 29 March at 02:00, and back on 25 October at 03:00.
+    /// Germany in 2026: clocks were set forward on 29 March at 02:00, and back on 25 October at
+    /// 03:00.
     #[derive(Clone)]
     struct Berlin;
 

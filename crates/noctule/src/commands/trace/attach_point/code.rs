@@ -25,7 +25,7 @@ const FOLDERS: [&str; 11] = [
     "/usr/local/bin",
 ];
 
-/// Resolves a program or library. A path is used as it is; a plain name is searched for.
+/// Resolves a program or library. A path is used unchanged; a plain name is searched for.
 pub(in crate::commands) fn file(name: &str) -> Result<PathBuf> {
     let found = match name.contains('/') {
         true => fs::canonicalize(name).ok(),
@@ -40,8 +40,8 @@ pub(in crate::commands) fn file(name: &str) -> Result<PathBuf> {
     }
 }
 
-/// Returns the offsets of a function's code in its file. Warns of calls that this name does not
-/// count, and of other functions that it counts, too.
+/// Returns the offsets of a function's code in its file. Warns of calls that are not counted under
+/// this name, and of other functions whose calls are also counted.
 pub(in crate::commands) fn offsets(path: &Path, function: &str) -> Result<Vec<u64>> {
     let bytes = fs::read(path).with_context(|| path.display().to_string())?;
     let (file, name) = (escape(&path.display().to_string()), escape(function));

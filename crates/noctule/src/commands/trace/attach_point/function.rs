@@ -10,7 +10,7 @@ use super::code;
 use crate::commands::trace::kallsyms::Kallsyms;
 use crate::exit::Usage;
 
-/// Returns the function that the text names, with its registers; `None` if the text is not a
+/// Returns the function that the text specifies, with its registers; `None` if the text is not a
 /// function probe.
 pub(super) fn probe(text: &str) -> Result<Option<(FunctionProbe, EventFormat)>> {
     let (kind, rest) = text.split_once(':').unwrap_or((text, ""));
@@ -24,7 +24,7 @@ pub(super) fn probe(text: &str) -> Result<Option<(FunctionProbe, EventFormat)>> 
     Ok(Some((FunctionProbe { place, at_return }, format)))
 }
 
-/// Returns the fields of an event registered by another program, which are registers.
+/// Returns the fields of an event registered by another program. These fields are registers.
 pub(super) fn registered_format(name: &str, at_return: bool) -> EventFormat {
     function_format(name, &unknown(at_return))
 }

@@ -12,14 +12,14 @@ use noctule_trace::elf::IndirectFunction;
 /// The selected implementations of a function.
 #[derive(Debug, Default)]
 pub(super) struct Chosen {
-    /// Offsets of the code in the file. Processes can differ, for example because of
+    /// Offsets of the code in the file. Processes can use different code, for example because of
     /// GLIBC_TUNABLES.
     pub(super) offsets: BTreeSet<u64>,
     /// Other functions that resolve to the same code.
     pub(super) shared_with: BTreeSet<String>,
 }
 
-/// Reads the selected implementations from root's processes that have the file loaded.
+/// Reads the selected implementations from processes of root that have the file loaded.
 pub(super) fn chosen(path: &Path, function: &IndirectFunction) -> Result<Chosen> {
     let file = fs::metadata(path).with_context(|| path.display().to_string())?;
     let mut chosen = Chosen::default();
@@ -28,7 +28,7 @@ pub(super) fn chosen(path: &Path, function: &IndirectFunction) -> Result<Chosen>
     }
     let processes = fs::read_dir("/proc").context("/proc")?;
     for process in processes.flatten().map(|entry| entry.path()) {
-        // Other entries are not processes. A process may have ended or be unreadable.
+        // Other entries are not processes. A process may have ended or may be unreadable.
         if is_trusted(&process) == Some(true) {
             let _ = add(&mut chosen, &process, &file, function);
         }
@@ -37,8 +37,8 @@ pub(super) fn chosen(path: &Path, function: &IndirectFunction) -> Result<Chosen>
 }
 
 /// Returns whether root owns the process, in noctule's mount and user namespaces. The memory of the
-/// process decides where a probe is written in all processes. Another user or a container could
-/// choose an offset inside an instruction.
+/// process determines at which offset the probe is written in all processes. Another user or a
+/// container could choose an offset inside an instruction.
 fn is_trusted(process: &Path) -> Option<bool> {
     let status = fs::read_to_string(process.join("status")).ok()?;
     let ids = status.lines().find_map(|line| line.strip_prefix("Uid:"))?;
@@ -115,7 +115,7 @@ impl<'a> Mapping<'a> {
     }
 
     /// Returns whether the mapping is of this file. On btrfs and overlayfs, the device in `maps`
-    /// differs from that of `stat`.
+    /// differs from the device in `stat`.
     fn is_of(&self, process: &Path, file: &Metadata) -> bool {
         let range = format!("{:x}-{:x}", self.start, self.end);
         let mapped = fs::metadata(process.join("map_files").join(range));

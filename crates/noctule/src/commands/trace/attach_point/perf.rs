@@ -5,7 +5,7 @@ use noctule_kernel::PerfProbe;
 
 use crate::exit::Usage;
 
-/// Returns the perf event that the text names; `None` if the text is not a perf event.
+/// Returns the perf event that the text specifies; `None` if the text is not a perf event.
 pub(super) fn probe(text: &str) -> Result<Option<PerfProbe>> {
     let (kind, rest) = text.split_once(':').unwrap_or((text, ""));
     Ok(Some(match kind {
@@ -38,7 +38,7 @@ fn hertz(text: &str) -> Result<u64> {
 }
 
 fn nanoseconds(text: &str) -> Result<u64> {
-    // The kernel's timers for perf events have no shorter period.
+    // Shortest period of the kernel's timers for perf events, in nanoseconds.
     const SHORTEST: u128 = 10_000;
     let time = humantime::parse_duration(text).map(|time| time.as_nanos());
     let whole = time.ok().filter(|time| *time >= SHORTEST);

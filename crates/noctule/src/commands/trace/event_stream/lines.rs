@@ -110,7 +110,7 @@ impl<'a> Lines<'a> {
         *out += &line;
     }
 
-    /// Formats the gap at the end, if events were lost or skipped after the last one.
+    /// Formats the last gap, if events were lost or skipped after the last event.
     pub(in crate::commands) fn losses(&self, losses: &Losses, out: &mut String) {
         self.gap(monotonic_ns(), losses.lost, losses.skipped, out);
     }

@@ -86,7 +86,7 @@ impl<'a> Traced<'a> {
 }
 
 impl Wanted<'_> {
-    /// Adds a filter. An event given twice is printed if either filter matches.
+    /// Adds a filter. If an event is given twice, it is printed if either filter matches.
     fn or(&mut self, other: Option<Condition>) {
         self.condition = either(self.condition.take(), other);
     }

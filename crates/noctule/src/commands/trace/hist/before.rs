@@ -1,9 +1,9 @@
 //! The events before a `snapshot()`: the last events of `--trace` up to the moment when its value
 //! was saved.
 //!
-//! The programs of a table do not report that they saved a value; its time is only in the row. So
-//! the last events are held here, and the table is read from time to time. Each reading selects the
-//! events before the newest saved value. It drops events that no later value can need.
+//! The programs of a table do not report that they saved a value; only the row contains the time.
+//! Therefore the last events are held here, and the table is read periodically. Each reading
+//! selects the events before the newest saved value, and drops events that no later value can need.
 
 use std::collections::VecDeque;
 use std::rc::Rc;
@@ -23,7 +23,7 @@ use crate::print::Paint;
 
 /// Interval between readings of the table.
 const LOOK: Duration = Duration::from_millis(500);
-/// Number of held events, beyond those requested, at which the table is read early.
+/// Number of held events, in addition to the requested ones, at which the table is read early.
 const HELD: usize = 50_000;
 
 /// The events to trace for a snapshot.
@@ -84,15 +84,15 @@ pub(super) struct Before<'a> {
 }
 
 impl Before<'_> {
-    /// Reads new events. `taken` reads from the table when its value was saved; it is called from
-    /// time to time.
+    /// Reads new events. `taken` reads from the table when its value was saved; it is called
+    /// periodically.
     pub(super) fn follow(&mut self, taken: impl FnOnce() -> Result<Option<u64>>) -> Result<()> {
         let held = &mut self.held;
         self.session.read(monotonic_ns(), |one| held.push(one))?;
         if self.looked.elapsed() < LOOK && held.last.len() < held.room + HELD {
             return Ok(());
         }
-        // A value saved after this moment is newer than any that the table can return now.
+        // A value saved after this moment is newer than any value that the table can return now.
         let before = monotonic_ns();
         held.look(before, taken()?);
         self.looked = Instant::now();
@@ -190,12 +190,12 @@ mod tests {
         (1..=6).for_each(|time| held.push(at(time)));
         held.look(6, Some(4));
         assert_eq!(times(&held), [2, 3, 4]);
-        // A newer value, whose last events have not arrived yet.
+        // A newer value was saved, and the events before it have not arrived yet.
         held.look(8, Some(8));
         assert_eq!(times(&held), [4, 5, 6]);
         (7..=10).for_each(|time| held.push(at(time)));
         assert_eq!(times(&held), [6, 7, 8]);
-        // An unchanged time changes nothing.
+        // If the time has not changed, the snapshot does not change.
         held.look(10, Some(8));
         assert_eq!(times(&held), [6, 7, 8]);
         assert_eq!(held.last.len(), 3, "no more than a later time can ask for");

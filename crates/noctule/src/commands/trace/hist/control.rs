@@ -1,4 +1,4 @@
-//! Reads orders for running tables from a FIFO or standard input.
+//! Reads commands for running tables from a FIFO or standard input.
 
 use std::fs::File;
 use std::io::{ErrorKind, Read as _};
@@ -10,14 +10,14 @@ use rustix::fs::{FileType, Mode, OFlags, fstat, open};
 
 use crate::exit::Usage;
 
-/// The source of orders.
+/// The source of commands.
 pub(super) struct Control {
-    /// `None` after the writer closed it.
+    /// `None` after the writer has closed it.
     file: Option<File>,
     rest: Vec<u8>,
 }
 
-/// An order to a table.
+/// A command for a table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Order {
     Pause,
@@ -33,7 +33,7 @@ impl Control {
             let input = rustix::io::dup(std::io::stdin());
             File::from(input.context("reading standard input")?)
         } else {
-            // Opens the FIFO for writing too. Otherwise reads would return end of file when the
+            // Also opens the FIFO for writing. Otherwise reads would return end of file when the
             // last writer closes it.
             let flags = OFlags::RDWR | OFlags::NONBLOCK | OFlags::CLOEXEC;
             let file = open(path, flags, Mode::empty());
@@ -52,12 +52,13 @@ impl Control {
         })
     }
 
-    /// Returns the descriptor to poll for orders.
+    /// Returns the descriptor to poll for commands.
     pub(super) fn fd(&self) -> Option<BorrowedFd<'_>> {
         self.file.as_ref().map(File::as_fd)
     }
 
-    /// Returns new orders, each with the name of its table or `None` for all. Logs invalid lines.
+    /// Returns new commands, each with the name of its table, or `None` for all tables. Logs
+    /// invalid lines.
     pub(super) fn orders(&mut self) -> Result<Vec<(Order, Option<String>)>> {
         let mut bytes = [0; 4096];
         let Some(file) = &mut self.file else {

@@ -14,7 +14,7 @@ use noctule_trace::raw::is_classic;
 use crate::commands::trace::attach_point::Target;
 use crate::exit::Usage;
 
-/// Compiles a filter, or parses the output of `tcpdump -ddd` if that is given instead. `event` is
+/// Compiles a filter. If the text is the output of `tcpdump -ddd`, parses it instead. `event` is
 /// the user's name for the target.
 pub(super) fn compile(text: &str, event: &str, target: &Target) -> Result<Classic> {
     let interface = event.strip_prefix("socket:").unwrap_or_default();
