@@ -153,11 +153,11 @@ pub(crate) struct Web {
     pub(crate) processes: ShownProcesses,
 }
 
-/// Whether the port exposes processes: their names, command lines and events.
+/// Whether clients of the port can see processes: their names, command lines and events.
 #[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum ShownProcesses {
-    /// Like /proc: not if it hides processes from other users.
+    /// Like /proc: hidden if /proc hides processes from other users.
     #[default]
     Auto,
     Show,
@@ -165,7 +165,7 @@ pub(crate) enum ShownProcesses {
 }
 
 impl ShownProcesses {
-    /// Returns whether processes are exposed. `hidepid` is set if /proc hides them.
+    /// Returns whether processes are shown. `hidepid` is set if /proc hides them.
     pub(crate) fn are_shown(self, hidepid: bool) -> bool {
         match self {
             Self::Auto => !hidepid,
@@ -282,7 +282,7 @@ impl Config {
         self.tape.check()?;
         self.otlp.check()?;
         self.metrics.choice()?;
-        // Whether TLS is on is known only after the web configuration was read.
+        // Whether TLS is on is known only after reading the web configuration.
         self.may_serve(self.web.listen, self.web.config().is_some())
     }
 
@@ -408,8 +408,8 @@ fn nearest(message: &str) -> Option<&str> {
         .map(|(_, word)| word)
 }
 
-/// Length at which lines of a message are cut. A message quotes a line of the file, which can have
-/// megabytes.
+/// Maximum length of a line in a message. A message quotes a line of the file, which can be
+/// megabytes long.
 const LINE_CHARS: usize = 200;
 
 fn shortened(message: &str) -> String {

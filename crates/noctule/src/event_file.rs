@@ -25,13 +25,13 @@ pub(crate) use queue::event_bytes;
 use rotation::Rotation;
 use writer::Writer;
 
-/// Maximum time to wait for the queue at the end.
+/// Maximum time to wait for the queue when the agent ends.
 const LAST_WRITES: Duration = Duration::from_secs(5);
 
 /// Path and limits of the file.
 #[derive(Clone, Debug)]
 pub(crate) struct Place {
-    /// The current file; `PATH.1` and so on are older ones.
+    /// The current file. `PATH.1` and so on are older files.
     pub(crate) path: PathBuf,
     /// Size at which the next file is started, in bytes.
     pub(crate) bytes: u64,
@@ -47,7 +47,7 @@ pub(crate) struct EventFile {
 }
 
 impl EventFile {
-    /// Opens the file, repairs damage by a crash, and starts the thread.
+    /// Opens the file, repairs damage caused by a crash, and starts the thread.
     pub(crate) fn open(place: Place) -> Result<Self> {
         let path = place.path.clone();
         let rotation = Rotation::open(place).with_context(|| help(&path))?;

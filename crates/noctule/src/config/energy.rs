@@ -1,4 +1,4 @@
-//! The sections of the host's files and of energy.
+//! The sections about the host's files and about energy.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -43,7 +43,7 @@ impl Host {
     }
 
     /// Returns whether the directories are the default ones. The node's name does not matter,
-    /// because it opens no file.
+    /// because it is not a path.
     pub(crate) fn has_usual_roots(&self) -> bool {
         self.roots() == HostRoots::default()
     }
@@ -96,7 +96,7 @@ pub(crate) struct EnergyConfig {
 #[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
 #[serde(rename_all = "snake_case")]
 enum IdlePower {
-    /// The middle of its bounds.
+    /// The middle between the bounds.
     #[default]
     Bounded,
     /// The published share of full power for the processor.
@@ -177,7 +177,7 @@ impl Model {
     }
 }
 
-/// Recipient of idle energy.
+/// The recipient of idle energy.
 #[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Idle {

@@ -33,18 +33,18 @@ pub(crate) struct Events {
     pub(crate) destinations: u32,
 }
 
-/// How much of the arguments of programs appears in events and command lines.
+/// How much of the arguments of programs is shown in events and command lines.
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Arguments {
     Off,
-    /// All except well-known secrets.
+    /// All arguments except well-known secrets.
     Redacted,
     Full,
 }
 
 impl Arguments {
-    /// Removes from an event the arguments that must not appear.
+    /// Removes the arguments that an event must not contain.
     pub(crate) fn limit(self, what: &mut What) {
         let What::ProcessExec {
             args,
@@ -57,7 +57,7 @@ impl Arguments {
         *args_truncated |= self.limit_words(args);
     }
 
-    /// Removes from a command line the arguments that must not appear. Returns whether words are
+    /// Removes the arguments that a command line must not contain. Returns whether words are
     /// missing.
     pub(crate) fn limit_words(self, words: &mut Vec<Vec<u8>>) -> bool {
         match self {

@@ -51,7 +51,7 @@ pub(crate) enum MetricNames {
 }
 
 impl MetricNames {
-    /// Returns the exporter whose names are added, except for Kepler.
+    /// Returns the exporter whose names are added. Kepler is handled separately.
     pub(crate) fn foreign(self) -> Option<ForeignExporter> {
         match self {
             Self::Noctule | Self::Kepler => None,

@@ -19,7 +19,7 @@ pub(crate) struct Otlp {
     pub(crate) endpoint: String,
     pub(crate) protocol: OtlpProtocol,
     pub(crate) headers: BTreeMap<String, String>,
-    /// Certificate authorities of the receiver; empty to trust the system's.
+    /// Certificate authorities of the receiver; empty to trust the system's authorities.
     pub(crate) ca_file: String,
     /// The client certificate; empty if there is none.
     pub(crate) cert_file: String,
@@ -111,7 +111,7 @@ impl Otlp {
     fn untrusting(&self, endpoint: Endpoint) -> Result<Settings, Usage> {
         let header = |(name, value): (&String, &String)| {
             Settings::header(name, value).ok_or_else(|| {
-                // The value may be a credential, so the message omits it.
+                // The value may be a credential, so the message does not contain it.
                 Usage(format!(
                     "otlp.headers: {name:?} or its value is not valid in an HTTP header"
                 ))
@@ -220,7 +220,8 @@ impl Otlp {
     }
 }
 
-/// Returns the endpoint for messages, without a password, and without a query, which can have a key.
+/// Returns the endpoint for messages, without a password and without the query, which can contain a
+/// key.
 fn without_secrets(endpoint: &str) -> String {
     let endpoint = endpoint.split(['?', '#']).next().unwrap_or_default();
     match endpoint.rsplit_once('@') {

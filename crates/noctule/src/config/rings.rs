@@ -1,8 +1,8 @@
 //! Default sizes of ring buffers.
 
-/// Size of a ring buffer, depending on the number of CPUs. A ring holds the CPUs' records until its
-/// reader runs, so more CPUs need a larger ring. Its memory is always allocated and charged to the
-/// agent's unit or pod, so the size is limited.
+/// Size of a ring buffer, depending on the number of CPUs. A ring holds the records of all CPUs
+/// until its reader runs, so more CPUs need a larger ring. The memory of a ring is always allocated
+/// and charged to the agent's unit or pod, so the size is limited.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RingSize {
     of_a_cpu: u32,
@@ -11,11 +11,11 @@ pub(crate) struct RingSize {
 }
 
 impl RingSize {
-    /// Exited processes. The ring of cgroup events has a quarter of this size.
+    /// Size of the ring of exited processes. The ring of cgroup events has a quarter of this size.
     pub(crate) const ENDED: Self = Self::kibibytes(512, 1 << 10, 4 << 10);
-    /// Process, OOM and TCP events.
+    /// Size of the ring of process, OOM and TCP events.
     pub(crate) const EVENTS: Self = Self::kibibytes(1 << 10, 2 << 10, 8 << 10);
-    /// File events, and DNS and UDP events; each has a ring of its own.
+    /// Size of the ring of file events, and of the ring of DNS and UDP events.
     pub(crate) const BULK: Self = Self::kibibytes(4 << 10, 8 << 10, 16 << 10);
 
     /// Minimum configurable size.

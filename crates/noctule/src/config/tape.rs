@@ -46,8 +46,8 @@ impl Tape {
         }
     }
 
-    /// Returns an error if not enough segments fit. Whole segments are removed, so there must be
-    /// several.
+    /// Returns an error if the size limit holds too few segments. Whole segments are removed, so
+    /// there must be several.
     pub(super) fn check(&self) -> Result<(), Usage> {
         let least = Duration::from_secs(10);
         if self.segment < least || self.segment * 2 > self.keep {

@@ -21,7 +21,7 @@ struct Functions {
 struct Function {
     address: u64,
     name: std::ops::Range<usize>,
-    /// Empty if the function belongs to the kernel itself.
+    /// Name of the module; empty if the function belongs to the kernel itself.
     module: std::ops::Range<usize>,
 }
 
@@ -91,7 +91,7 @@ impl Functions {
             .all
             .partition_point(|function| function.address <= address);
         let last = behind.checked_sub(1)?;
-        // Returns the first of several names for one address.
+        // If an address has several names, returns the first.
         let start = self.all[last].address;
         let at = self
             .all
@@ -138,8 +138,8 @@ impl Kallsyms {
     }
 }
 
-/// Explains why no function is known; `None` if functions are known. `restrict` is the value of
-/// `kernel.kptr_restrict`.
+/// Explains why no kernel functions are known; `None` if functions are known. `restrict` is the
+/// value of `kernel.kptr_restrict`.
 fn why_hidden(functions: &Functions, restrict: &str) -> Option<String> {
     if !functions.all.is_empty() {
         return None;

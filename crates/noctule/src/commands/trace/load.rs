@@ -35,7 +35,7 @@ pub(crate) fn run(args: &LoadArgs) -> Result<u8> {
     };
     let fail = |error| explained(error, &file, &lines, args.verbose);
     let jobs = jobs::of(&object.programs(), object.tail_calls(), args)?;
-    // Opened before a program can print.
+    // Opened before any program can print.
     let mut printed = follow_printed(args);
     let mut loaded = object.load(&jobs).map_err(fail)?;
     let mut running = Running::default();
@@ -104,7 +104,8 @@ fn name(args: &LoadArgs) -> String {
     stem.split('.').next().unwrap_or("object").to_owned()
 }
 
-/// Follows the output of the programs. Without tracefs it is unavailable, but the rest works.
+/// Follows the output of the programs. Without tracefs this output is unavailable, but everything
+/// else works.
 fn follow_printed(args: &LoadArgs) -> Option<Printed> {
     if args.no_attach {
         return None;
@@ -127,8 +128,8 @@ struct Running {
 }
 
 impl Running {
-    /// Returns whether there is nothing to wait for. This is so if only iterators are attached,
-    /// because they run when they are read.
+    /// Returns whether there is nothing to wait for. That is the case if only iterators are
+    /// attached, because they run when they are read.
     fn is_done(&self) -> bool {
         let waits = |(job, attached): &(Job, Option<Attachment>)| {
             attached.is_some() && job.target != Target::Iterator
@@ -136,7 +137,7 @@ impl Running {
         self.tables.is_empty() && !self.programs.iter().any(waits)
     }
 
-    /// Prints output until the time is over, a signal arrives, or the reader is gone.
+    /// Prints output until the time is over, a signal arrives, or the reader has closed the output.
     fn watch(
         &self,
         args: &LoadArgs,
@@ -172,7 +173,7 @@ impl Running {
         Ok(())
     }
 
-    /// Detaches everything, after reading the packet counts of sockets.
+    /// Detaches all programs, after reading the packet counts of sockets.
     fn detach(&mut self, show: &mut Show<'_>) -> Result<()> {
         for (job, attached) in &mut self.programs {
             let passed = attached

@@ -44,7 +44,7 @@ pub(crate) fn run(args: &ProbesArgs) -> Result<u8> {
     Ok(exit::DONE)
 }
 
-/// Folds lines that are too long, indenting the continuation.
+/// Wraps lines that are too long, and indents the continuation.
 fn folded(text: &str, paint: Paint) -> String {
     let line = |line: &str| {
         let hang = line.len() - line.trim_start().len();
@@ -58,7 +58,7 @@ struct Probe {
     name: String,
     /// The definition of a dynamic event, such as a kprobe or uprobe.
     definition: Option<String>,
-    /// The layout, with `-v` only. The text explains why it is missing.
+    /// The layout, only with `-v`. If the layout is missing, the text explains why.
     layout: Option<Result<(EventFormat, Vec<FieldTable>), String>>,
 }
 
@@ -137,7 +137,7 @@ impl Probe {
     }
 }
 
-/// Lists the names of a field's values in one line.
+/// Lists the names of a field's values on one line.
 fn names(table: &FieldTable) -> String {
     let mut out = match &table.kind {
         TableKind::Flags { .. } => "    flags: ".to_owned(),

@@ -8,7 +8,7 @@ use noctule_trace::verifier;
 use crate::exit::Explained;
 
 /// Returns the error for the programs of `name`. If the verifier reports a position, the error
-/// points to it in the user's text (`source`).
+/// points to that position in the user's text (`source`).
 pub(super) fn not_started(name: &str, source: Option<&str>, error: SessionError) -> anyhow::Error {
     let SessionError::Refused {
         errno, origin, log, ..

@@ -43,7 +43,7 @@ impl Registered {
         self.0.get(name).map(String::as_str)
     }
 
-    /// Returns the sort of a dynamic event; `None` if the event is built into the kernel.
+    /// Returns the kind of a dynamic event; `None` if the event is built into the kernel.
     pub(super) fn sort(&self, name: &str) -> Option<Sort> {
         let mut words = self.definition(name)?.split_whitespace();
         let (kind, place) = (words.next()?, words.next().unwrap_or(""));
@@ -62,7 +62,7 @@ impl Registered {
 }
 
 impl Sort {
-    /// Returns the error of commands that need the event's record.
+    /// Returns the error for commands that need the event's record.
     pub(super) fn refuse(self, name: &str) -> NotForPrograms {
         let name = noctule_text::escape(name);
         NotForPrograms(match self {
@@ -81,11 +81,11 @@ impl Sort {
     }
 }
 
-/// A sort of dynamic event.
+/// A kind of dynamic event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Sort {
     Function {
-        /// Whether it is a uprobe.
+        /// Whether the event is a uprobe.
         is_of_file: bool,
         at_return: bool,
     },
@@ -194,8 +194,8 @@ fn unknown(events: &TraceEvents, system: &str, event: &str) -> String {
     }
 }
 
-/// Returns the event with the most similar name. It is searched in the given system, or in the
-/// system with the most similar name. Without a system, all events are searched.
+/// Returns the event with the most similar name. The search covers the given system, or the system
+/// with the most similar name. If no system is given, it covers all events.
 fn nearest(all: &[(String, String)], system: &str, event: &str) -> Option<String> {
     let distance = strsim::damerau_levenshtein;
     let systems = all.iter().map(|(system, _)| system);

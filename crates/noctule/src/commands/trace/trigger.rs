@@ -126,7 +126,7 @@ impl<'a> Show<'a> {
             return;
         };
         self.done[number] += 1;
-        // Several CPUs can pass the count simultaneously; their extra actions are dropped.
+        // Several CPUs can exceed the count simultaneously; their extra actions are dropped.
         if self.left == 0 || trigger.count.is_some_and(|count| self.done[number] > count) {
             return;
         }

@@ -6,7 +6,7 @@ use anyhow::Result;
 use noctule_trace::table::{Cell, Frame, NodeNames, Snapshot, Table};
 use serde_json::{Map, Value, json};
 
-/// Returns one object without a line feed. `events` has the objects of the events before the
+/// Returns one object without a line feed. `events` contains the objects of the events before the
 /// `snapshot()`.
 pub(super) fn answer(
     event: &str,
@@ -80,7 +80,7 @@ fn value(cell: Cell) -> Value {
             fields,
         } => {
             let mut kept = json!({"value": number});
-            // Saved fields are nested, because one can be called `value`.
+            // Saved fields are nested, because a field can have the name `value`.
             for (name, cell) in fields {
                 kept["saved"][name] = value(cell);
             }

@@ -30,8 +30,8 @@ pub(super) struct Given<'a> {
 }
 
 impl Given<'_> {
-    /// Returns whether it depends on other triggers. `matched` lists the events of `onmatch`
-    /// handlers.
+    /// Returns whether the trigger depends on other triggers. `matched` lists the events of
+    /// `onmatch` handlers.
     pub(super) fn is_linked(&self, matched: &[EventName]) -> bool {
         let tree = &self.tree;
         !tree.vars.is_empty()
@@ -40,7 +40,7 @@ impl Given<'_> {
             || matched.contains(&event_name(self.events))
     }
 
-    /// Returns the name of the synthetic event, if it is one.
+    /// Returns the name of the synthetic event, if the event is synthetic.
     fn synthetic(&self) -> Option<&str> {
         let (system, event) = self.events.split_once(':')?;
         (system == SYSTEM).then_some(event)
@@ -142,7 +142,7 @@ fn no_such(name: &str, synthetic: &[Synthetic]) -> Usage {
     })
 }
 
-/// Parses an event name, which variables and actions write as `sched.sched_switch`.
+/// Parses an event name in the form that variables and actions use: `sched.sched_switch`.
 fn event_name(text: &str) -> EventName {
     let (system, event) = text.split_once(':').unwrap_or(("", text));
     EventName {

@@ -35,7 +35,7 @@ pub(super) struct Job {
     /// Whether counting starts paused.
     pub(super) paused: bool,
     /// Position among the tables that depend on each other, which are started together; `None` if
-    /// it is independent.
+    /// the table is independent.
     pub(super) number: Option<usize>,
     /// Whether the table has no output of its own, because it only serves other tables.
     pub(super) is_hidden: bool,
@@ -86,7 +86,7 @@ pub(super) fn of(
         };
         let known = jobs.iter_mut().find(|(_, known)| is_named(known));
         if let Some((_, known)) = &known {
-            // Clauses that it lacks are copied from the first trigger of this name.
+            // Clauses that this trigger lacks are copied from the first trigger with the same name.
             given.tree.fill_from(&known.tree);
         }
         let Some(job) = skipped.pass(job(given, symbols, groups))? else {
@@ -115,8 +115,8 @@ pub(super) fn of(
 }
 
 /// Gates the programs if there are several, so that all count in one window. A single program does
-/// not need a gate, because its window is the time it is attached. The first program of a pair does
-/// not count.
+/// not need a gate, because its window is the time for which it is attached. The first program of a
+/// pair does not count.
 fn gate(jobs: &mut [Job]) {
     let all = || jobs.iter().flat_map(|job| &job.programs);
     let counting = all().filter(|program| !matches!(program.pair, Pair::First(_)));
@@ -209,7 +209,7 @@ fn job(given: Given<'_>, symbols: &Kallsyms, groups: &Groups) -> Result<Job> {
     })
 }
 
-/// Creates the programs and the table for one event, or for all that a pattern matches.
+/// Creates the programs and the table for one event, or for all events that match a pattern.
 fn one_table(
     events: &str,
     trigger: &str,

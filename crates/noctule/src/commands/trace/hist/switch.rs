@@ -49,8 +49,8 @@ pub(super) fn given<'a>(event: &'a str, trigger: &'a str) -> Result<Option<Given
     }))
 }
 
-/// Adds the switching programs. They and their target tables join the group of tables that are
-/// started together.
+/// Adds the switching programs. The events and their target tables join the group of tables that
+/// are started together.
 pub(super) fn add(
     jobs: &mut Vec<Job>,
     all: &[Given<'_>],

@@ -9,7 +9,7 @@ use noctule_trace::verifier;
 use super::raw::Lines;
 use crate::exit::Explained;
 
-/// Number of libbpf's log lines that are printed; the last ones contain the reason.
+/// Number of libbpf's log lines to print; the last lines contain the reason.
 const LINES: usize = 3;
 
 /// Returns the error with its reason. `lines` maps plain instructions to their source. With
@@ -23,7 +23,7 @@ pub(super) fn explained(
     if let Some(rejected) = &error.refused {
         if verbose {
             let lines = rejected.log.lines().map(|line| escape(line) + "\n");
-            // Standard error may be closed; then the log cannot be printed.
+            // Standard error may be closed, in which case the log cannot be printed.
             let _ = std::io::stderr().write_all(lines.collect::<String>().as_bytes());
         }
         let mut why = verifier::explain(&rejected.log, rejected.errno);

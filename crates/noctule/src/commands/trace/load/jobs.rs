@@ -12,13 +12,13 @@ use crate::exit::Usage;
 pub(super) struct Job {
     pub(super) program: ForeignProgram,
     pub(super) target: Target,
-    /// The function to look up in BTF, in place of the one in the section name.
+    /// The function to look up in BTF instead of the function in the section name.
     pub(super) function: Option<String>,
     pub(super) places: Places,
 }
 
-/// Returns the selected programs. Usage errors that do not need the kernel are reported here,
-/// before anything is loaded. `tail_calls` lists the targets of tail calls.
+/// Returns the selected programs. Usage errors that can be found without the kernel are reported
+/// here, before anything is loaded. `tail_calls` lists the targets of tail calls.
 pub(super) fn of(
     programs: &[ForeignProgram],
     tail_calls: &[String],

@@ -60,8 +60,8 @@ impl Object {
         }
     }
 
-    /// Returns the names of the programs that the object stores in its maps at load. Other programs
-    /// tail-call them.
+    /// Returns the names of the programs that the object stores in its maps at load, so that other
+    /// programs can tail-call them.
     pub(super) fn tail_calls(&self) -> &[String] {
         match self {
             Self::Libbpf(_, tail_calls) => tail_calls,

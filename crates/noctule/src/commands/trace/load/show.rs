@@ -26,7 +26,7 @@ impl<'a> Show<'a> {
         }
     }
 
-    /// Returns whether the reader is gone.
+    /// Returns whether the reader has closed the output.
     pub(super) fn is_over(&self) -> bool {
         self.over
     }
@@ -42,7 +42,8 @@ impl<'a> Show<'a> {
         self.write(&format!("{object}\n"))
     }
 
-    /// Reports a loaded and possibly attached program. As text, the message goes to standard error.
+    /// Reports a program that is loaded and possibly attached. In text format, the message goes to
+    /// standard error.
     pub(super) fn program(&mut self, job: &Job, attached: Option<&Attachment>) -> Result<()> {
         let place = attached.map(|attached| attached.place.as_str());
         if self.json {
@@ -65,7 +66,7 @@ impl<'a> Show<'a> {
         Ok(())
     }
 
-    /// Prints lines printed by programs.
+    /// Prints lines that programs printed.
     pub(super) fn printed(&mut self, lines: &[String]) -> Result<()> {
         for line in lines {
             if self.json {
@@ -127,7 +128,7 @@ fn as_text(map: &MapContents) -> String {
     text
 }
 
-/// Formats a value. For a per-CPU map it lists the CPUs whose value is not zero, and the sum if
+/// Formats a value. For a per-CPU map, lists the CPUs whose value is not zero, and the sum if
 /// values are numbers.
 fn value(map: &MapContents, entry: &MapEntry) -> String {
     let values: Vec<_> = entry

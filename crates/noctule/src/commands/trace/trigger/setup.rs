@@ -16,7 +16,7 @@ pub(super) struct Setup {
     pub(super) triggers: Vec<Given>,
     /// Initial state of each switch; the first one switches all tracing.
     pub(super) switches: Vec<bool>,
-    /// Actions by the index of the event.
+    /// Actions, by the index of the event.
     places: Vec<Place>,
     /// Whether a trigger turns tracing on or off.
     has_tracing_switch: bool,
@@ -26,7 +26,7 @@ pub(super) struct Setup {
 pub(super) struct Given {
     pub(super) command: Command,
     pub(super) count: Option<u64>,
-    /// Its text without the filter.
+    /// The text of the trigger without the filter.
     pub(super) label: String,
 }
 
@@ -34,14 +34,15 @@ pub(super) struct Given {
 #[derive(Default)]
 struct Place {
     shown: Option<Shown>,
-    /// The switch that controls whether it is printed, if a trigger enables or disables the event.
+    /// The switch that determines whether the event is printed, if a trigger enables or disables
+    /// the event.
     switch: Option<u32>,
     triggers: Vec<Trigger>,
     /// Commands of the event, including their targets.
     commands: Vec<Command>,
 }
 
-/// Number of the switch of all tracing.
+/// Number of the switch for all tracing.
 const TRACING: u32 = 0;
 
 impl Setup {
@@ -86,7 +87,8 @@ impl Setup {
             parsed.push((event, text, tree));
         }
         setup.check(&parsed, off)?;
-        // Enabled events come first, because a disabled event must already be traced.
+        // Events to enable come first, because an event can be disabled only if it is already
+        // traced.
         for (_, _, tree) in &parsed {
             if let Command::EnableEvent(target) = &tree.command.node {
                 setup.enabled(kernel, target)?;
@@ -121,7 +123,7 @@ impl Setup {
             .collect()
     }
 
-    /// Finds events and reserves a place for their actions.
+    /// Finds events and creates entries for their actions.
     fn find(&mut self, kernel: &TraceEvents, name: &str) -> Result<Vec<usize>> {
         let places = self.events.find(kernel, name)?;
         let count = self.events.all().len();
@@ -162,7 +164,8 @@ impl Setup {
         Ok(())
     }
 
-    /// Adds a switch for the event. It starts off, unless the event is traced anyway.
+    /// Adds a switch for the event. It starts off, unless the event is also traced without a
+    /// trigger.
     fn enabled(&mut self, kernel: &TraceEvents, target: &EventName) -> Result<()> {
         let name = format!("{}:{}", target.system, target.event);
         for place in self.find(kernel, &name)? {
