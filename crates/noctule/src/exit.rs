@@ -33,7 +33,7 @@ impl std::fmt::Display for NotStarted {
 
 impl std::error::Error for NotStarted {}
 
-/// Wrong arguments or configuration; the message names the place.
+/// Wrong arguments or configuration. The message contains the location of the error.
 #[derive(Debug)]
 pub(crate) struct Usage(pub(crate) String);
 
@@ -58,7 +58,7 @@ impl std::fmt::Display for NotForPrograms {
 
 impl std::error::Error for NotForPrograms {}
 
-/// A failure with a message of several lines. Untrusted text in it is already escaped.
+/// A failure with a message of several lines. Untrusted text in the message is already escaped.
 #[derive(Debug)]
 pub(crate) struct Explained {
     pub(crate) text: String,
@@ -74,8 +74,8 @@ impl std::fmt::Display for Explained {
 
 impl std::error::Error for Explained {}
 
-/// Prints the error with its causes and returns its exit code. A broken pipe counts as success,
-/// because the reader has seen enough.
+/// Prints the error with its causes and returns the exit code. A broken pipe counts as success,
+/// because the reader has closed the output on purpose.
 pub(crate) fn explain(error: &anyhow::Error) -> ExitCode {
     let broken_pipe = |e: &std::io::Error| e.kind() == std::io::ErrorKind::BrokenPipe;
     if error
@@ -89,7 +89,8 @@ pub(crate) fn explain(error: &anyhow::Error) -> ExitCode {
     ExitCode::from(code(error))
 }
 
-/// Returns advice for errors that need it: the kernel returns EAGAIN if it refuses another thread.
+/// Returns advice for errors that need it. The kernel returns EAGAIN if it refuses to create
+/// another thread.
 fn mend(error: &anyhow::Error) -> &'static str {
     let again = |e: &std::io::Error| e.kind() == std::io::ErrorKind::WouldBlock;
     match error.chain().any(|e| e.downcast_ref().is_some_and(again)) {

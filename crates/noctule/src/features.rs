@@ -24,7 +24,7 @@ pub(crate) enum When {
 
 /// Returns the reasons of the wanted features that are off. If all are off, returns the first
 /// feature's reason as an error. Wanted features are listed in dependency order, so the first is
-/// the one that the others need.
+/// the one on which the others depend.
 pub(crate) fn need_one(
     features: &[Feature],
     wanted: &[FeatureId],
@@ -48,8 +48,8 @@ pub(crate) fn need_one(
     }
 }
 
-/// Returns an error if all wanted kinds of events are off. If only some are, logs a warning for
-/// kinds that the user named, and an info message for default kinds.
+/// Returns an error if all wanted kinds of events are off. If only some are off, logs a warning for
+/// kinds that the user specified, and an info message for default kinds.
 pub(crate) fn need_kinds(features: &[Feature], scope: &Scope, when: When) -> Result<(), String> {
     for words in need_one(features, &scope.features(), when)? {
         // The reasons in a recording come from a file, so they are escaped.
@@ -75,8 +75,8 @@ pub(crate) fn hierarchy(facts: &Facts) -> Feature {
         )
         .mended_by("mount it, or give the container the host's /sys/fs/cgroup read-only");
     };
-    // Paths come from the mount and from the kernel's events. In a cgroup namespace they are still
-    // host paths if the mount is the host's.
+    // Paths come from the mount and from the kernel's events. Even in a cgroup namespace they are
+    // the host's paths, if the mount is the host's.
     let part = noctule_identity::mount_note(mount);
     let namespace = || noctule_identity::namespace_note(Path::new("/"));
     if let Some(note) = part.map(|part| namespace().unwrap_or(part)) {
@@ -117,8 +117,8 @@ pub(crate) fn processes(facts: &Facts) -> Feature {
     )
 }
 
-/// Warns at startup of processes that the kernel hides. Their CPU time is only in the machine's
-/// totals.
+/// At startup, warns of processes that the kernel hides. Their CPU time appears only in the
+/// machine's totals.
 pub(crate) fn warn_of_hidden(facts: &Facts) {
     let processes = processes(facts);
     if processes.state != FeatureState::On {
@@ -148,8 +148,8 @@ pub(crate) fn not_asked_for(id: FeatureId) -> Feature {
 /// The reason of a feature that works, but was not enabled.
 pub(crate) const NOT_ASKED_FOR: &str = "not enabled";
 
-/// Sets features that were enabled only for a trial, and worked, to off with advice. A feature that
-/// failed keeps its reason.
+/// Handles features that were enabled only for a trial. Those that worked are set to off, with
+/// advice. A feature that failed keeps its reason.
 pub(crate) fn withdraw(features: &mut [Feature], asked: &[FeatureId]) {
     let works = |feature: &Feature| feature.state != FeatureState::Off;
     let withdrawn: Vec<FeatureId> = features
@@ -171,8 +171,8 @@ fn needs(id: FeatureId, needed: FeatureId) -> Feature {
     Feature::off(id, format!("needs {needed}, which is off"))
 }
 
-/// Returns the status "off" for each feature that was not tried because it needs another feature
-/// that is off.
+/// Returns the status "off" for each feature that was not tried because a feature that it needs is
+/// off.
 pub(crate) fn not_tried(tried: &[Feature]) -> Vec<Feature> {
     let status = |id: FeatureId| tried.iter().find(|feature| feature.id == id);
     let works = |id| status(id).is_some_and(|feature| feature.state != FeatureState::Off);
@@ -183,7 +183,7 @@ pub(crate) fn not_tried(tried: &[Feature]) -> Vec<Feature> {
     FeatureId::ALL.iter().filter_map(untried).collect()
 }
 
-/// Returns the status of all features if CPU time cannot be counted, for this reason.
+/// Returns the status of all features for the case that CPU time cannot be counted for this reason.
 pub(crate) fn without_accounting(facts: &Facts, reason: String) -> Vec<Feature> {
     let mut features = vec![
         Feature::off(FeatureId::CpuTime, reason),
@@ -271,7 +271,7 @@ fn privileges(facts: &Facts) -> Feature {
     }
 }
 
-/// Returns the status of the confinement of `run`'s threads.
+/// Returns the status of the sandbox of `run`'s threads.
 fn sandbox(found: Sandbox) -> Feature {
     let id = FeatureId::Sandbox;
     let what =
@@ -477,7 +477,7 @@ mod tests {
                 warned.contains("WARN") && warned.contains(words),
                 "{warned}"
             );
-            // If all wanted kinds are off, it is an error, whether the user named them or not.
+            // It is an error if all wanted kinds are off, whether the user specified them or not.
             for named in [false, true] {
                 let scope = Scope {
                     kinds: EventKinds::of(&[EventKind::Oom]),

@@ -1,13 +1,13 @@
-//! Finds the end of the last complete line of a file.
+//! Finds where the last complete line of a file ends.
 
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt as _;
 
 /// The beginning of every event line. If the data after the last complete line starts differently,
-/// this is not an event file and must not be truncated.
+/// the file is not an event file and must not be truncated.
 const BEGIN: &[u8] = b"{\"time_unix_nano\":";
-/// Number of bytes read in one step, from the end.
+/// Number of bytes read in one step, starting from the end of the file.
 const STEP: u64 = 64 * 1024;
 
 /// Sizes of the complete lines and of the partial last line.
@@ -15,11 +15,11 @@ const STEP: u64 = 64 * 1024;
 pub(super) struct Found {
     /// Bytes up to the end of the last complete line.
     pub(super) whole: u64,
-    /// Bytes of the partial line after that.
+    /// Bytes of the partial line after those.
     pub(super) half: u64,
 }
 
-/// Finds the end of the last complete line. Returns an error if the rest is not a partial event
+/// Finds where the last complete line ends. Returns an error if the rest is not a partial event
 /// line.
 pub(super) fn whole(file: &File) -> io::Result<Found> {
     let length = file.metadata()?.len();
@@ -27,7 +27,7 @@ pub(super) fn whole(file: &File) -> io::Result<Found> {
     let half = length - whole;
     let mut begin = vec![0; half.min(BEGIN.len() as u64) as usize];
     file.read_exact_at(&mut begin, whole)?;
-    // After a power failure, blocks that were not written read as zeros.
+    // After a power failure, blocks that were never written contain zeros.
     let ours = begin.iter().zip(BEGIN).all(|(a, b)| a == b || *a == 0);
     if !ours {
         let error = "already exists and does not end like an events file: choose another name";

@@ -8,11 +8,11 @@ use noctule_model::{Event, EventRoom, What};
 
 use super::tally::Tally;
 
-/// Memory limit of queued events, about 50,000 events. The writer holds at most another such
-/// amount.
+/// Memory limit of queued events, which is about 50,000 events. The writer holds at most the same
+/// amount in addition.
 const ROOM: usize = 16 << 20;
 
-/// Queued events, and the count of those that did not fit.
+/// Queued events, and the number of events that did not fit.
 #[derive(Default)]
 pub(super) struct Queue {
     state: Mutex<State>,
@@ -37,7 +37,7 @@ impl Default for State {
     }
 }
 
-/// A snapshot of the queue: events, followed by a count of missing ones.
+/// Contents taken from the queue: events, followed by the number of missing ones.
 #[derive(Default)]
 pub(super) struct Waiting {
     pub(super) events: Vec<Event>,
@@ -70,7 +70,7 @@ impl Queue {
         self.filled.notify_one();
     }
 
-    /// Waits for events and takes all of them; returns an empty result after `timeout`. Returns
+    /// Waits for events and takes all of them. Returns an empty result after `timeout`. Returns
     /// `None` once the queue is closed and empty.
     pub(super) fn take(&self, timeout: Duration) -> Option<Waiting> {
         let idle = |state: &mut State| state.waiting.is_empty() && !state.closed;

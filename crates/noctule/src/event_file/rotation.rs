@@ -23,14 +23,14 @@ pub(super) struct Rotation {
 
 struct Open {
     file: File,
-    /// Its length, all of it complete lines.
+    /// Length of the file, all of which is complete lines.
     bytes: u64,
-    /// Whether it is a regular file. Devices and pipes have no length, and cannot be truncated or
-    /// renamed.
+    /// Whether the file is a regular file. Devices and pipes have no length, and cannot be
+    /// truncated or renamed.
     regular: bool,
-    /// Whether it ends within a line.
+    /// Whether the file ends within a line.
     torn: bool,
-    /// Whether a pipe stayed full for too long. Writes then no longer wait, until there is room
+    /// Whether a pipe stayed full for too long. In that case writes do not wait until there is room
     /// again.
     full: bool,
 }
@@ -54,8 +54,8 @@ impl Rotation {
         self.place.path.display()
     }
 
-    /// Returns the time of the last event in this file, or in the previous one if this is empty. It
-    /// is in nanoseconds since 1970.
+    /// Returns the time of the last event in this file, in nanoseconds since 1970. If this file is
+    /// empty, returns the time of the last event in the previous file.
     pub(super) fn last_unix_ns(&self) -> Option<u64> {
         let open = self.open.as_ref().filter(|open| open.regular)?;
         if open.bytes > 0 {
@@ -80,7 +80,7 @@ impl Rotation {
         self.open = None;
     }
 
-    /// Closes the file if its name now refers to another file or to none, as after `rm` or
+    /// Closes the file if its name now refers to another file or does not exist, as after `rm` or
     /// logrotate. Lines written to the old file would not be found.
     pub(super) fn follow(&mut self) {
         let Some(open) = self.open.as_ref().filter(|open| open.regular) else {
@@ -108,29 +108,29 @@ impl Rotation {
             Some(_) => self.shift()?,
             None => {}
         }
-        // Until the new file is open there is none, because the old one was renamed.
+        // The old file was renamed, so no file is open until the new one is.
         self.open = None;
         self.open = Some(Open::new(&self.place)?);
         Ok(())
     }
 
-    /// Appends complete lines with one write(2). On failure nothing of them remains in the file. A
-    /// pipe can keep the beginning of lines longer than its atomic write size.
+    /// Appends complete lines with one write(2). On failure none of them remains in the file. A
+    /// pipe can keep the beginning of lines that are longer than its atomic write size.
     pub(super) fn append(&mut self, lines: &[u8]) -> io::Result<()> {
         let mut open = match self.open.take() {
             Some(open) => open,
             None => Open::new(&self.place)?,
         };
         let written = open.append(lines);
-        // A file that could not be truncated is reopened, which repairs it.
+        // If a file could not be truncated, it is reopened, which repairs it.
         if written.is_ok() || open.cut().is_ok() {
             self.open = Some(open);
         }
         written
     }
 
-    /// Renames each file to the next number, up to the first free one. If none is free, the oldest
-    /// file is overwritten. So a rotation that is retried loses no file.
+    /// Renames each file to the next number, up to the first free number. If none is free, the
+    /// oldest file is overwritten. A rotation that is retried therefore loses no file.
     fn shift(&self) -> io::Result<()> {
         let there = |moved: io::Result<()>| match moved {
             Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
@@ -185,7 +185,8 @@ impl Open {
         if !self.regular {
             return self.append_to_pipe(lines);
         }
-        // This is one write, unless the disk becomes full; then a second write returns the error.
+        // This is a single write, unless the disk becomes full. In that case a second write returns
+        // the error.
         (&self.file).write_all(lines)?;
         self.bytes += lines.len() as u64;
         Ok(())
@@ -201,7 +202,7 @@ impl Open {
     }
 
     /// Waits for a slow reader of the pipe, but not for one that never reads. An error includes the
-    /// number of bytes written before it.
+    /// number of bytes that were written before the error.
     fn hand_over(&mut self, bytes: &[u8]) -> Result<(), (usize, io::Error)> {
         let mut taken = 0;
         while taken < bytes.len() {
@@ -234,7 +235,7 @@ impl Open {
 }
 
 /// Locks the file exclusively. A second writer would duplicate lines, and could truncate a line
-/// that the first is writing.
+/// that the first writer is writing.
 fn lock(file: &File) -> io::Result<()> {
     match flock(file, FlockOperation::NonBlockingLockExclusive) {
         Err(Errno::WOULDBLOCK) => Err(io::Error::other(

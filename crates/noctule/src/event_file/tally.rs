@@ -9,12 +9,12 @@ use noctule_model::{Event, What};
 pub(super) struct Tally {
     counts: BTreeMap<&'static str, u64>,
     here: u64,
-    /// Time since which the agent did not run, until the first event of this run.
+    /// Start of the time in which the agent did not run, until the first event of this run.
     since_unix_ns: Option<u64>,
 }
 
 impl Tally {
-    /// Creates the gap after the last event of a reopened file.
+    /// Creates the gap that follows the last event of a reopened file.
     pub(super) fn since(unix_ns: Option<u64>) -> Self {
         Self {
             since_unix_ns: unix_ns,
@@ -27,8 +27,8 @@ impl Tally {
         self.since_unix_ns.is_some()
     }
 
-    /// Counts an event that did not reach the file. A gap record is not counted itself. Its losses
-    /// are added, but they do not count as lost here.
+    /// Counts an event that did not reach the file. A gap record is not itself counted. Its losses
+    /// are added, but are not counted as lost here.
     pub(super) fn add(&mut self, event: &Event) {
         match &event.what {
             What::Gap {

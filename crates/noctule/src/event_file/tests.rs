@@ -101,7 +101,7 @@ fn a_file_has_one_writer() {
         );
     };
     refused();
-    // The next file is locked, too.
+    // The next file is also locked.
     for _ in 0..3 {
         first.write(&of(vec![event(200)]));
     }
@@ -113,7 +113,7 @@ fn a_file_has_one_writer() {
 
 #[test]
 fn a_file_is_full_exactly_at_its_size() {
-    // Lines have 200 bytes. Each case is a file size and the number of lines that fit.
+    // Lines have 200 bytes. Each case is a file size, and the number of lines that fit.
     for (size, fit) in [(1000, 5), (999, 4), (1001, 5), (200, 1), (150, 1)] {
         let (_folder, path) = folder();
         let (mut writer, queue) = writer(place(&path, size, 2));
@@ -289,7 +289,8 @@ fn the_queue_is_bounded_and_refuses_in_one_place() {
         },
         ..event(200)
     };
-    // Two of three large events fit. The small one behind them is not admitted; a process event is.
+    // Two of three large events fit. The small one after them is not admitted, but a process event
+    // is.
     queue.put(vec![event(5 << 20), event(5 << 20)]);
     queue.put(vec![event(5 << 20), event(200), start]);
     assert_eq!(queue.lost(), 2);
@@ -314,7 +315,7 @@ fn a_pipe_that_is_read_late_has_whole_lines_and_says_what_it_lacks() {
     let (mut writer, _queue) = writer(place(&path, LARGE, 1));
     let events: Vec<Event> = (0..COUNT).map(|_| event(1000)).collect();
     writer.write(&of(events));
-    // This exceeds the capacity of a pipe, so some are lost. Then there is room again.
+    // This exceeds the capacity of a pipe, so some events are lost. Afterwards there is room again.
     let mut text = vec![0; 1 << 20];
     let mut read = reader.read(&mut text).expect("lines");
     writer.write(&of(vec![event(1000)]));

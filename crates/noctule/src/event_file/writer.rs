@@ -20,17 +20,17 @@ const AGAIN: Duration = Duration::from_secs(1);
 pub(super) struct Writer {
     file: Rotation,
     queue: Arc<Queue>,
-    /// Lines that are not written yet. `reported` counts their events.
+    /// Lines that are not written yet. `reported` is the number of events in them.
     lines: Vec<u8>,
     reported: Tally,
-    /// Losses for which the file has no gap record yet. Initially the gap since the last event in
+    /// Losses for which the file has no gap record yet. Initially, the gap since the last event in
     /// the file.
     missing: Tally,
-    /// Whether the first event has arrived, which ends the gap of the restart.
+    /// Whether the first event has arrived, which ends the gap caused by the restart.
     begun: bool,
     /// Whether the last write failed and was logged.
     failing: bool,
-    /// Whether the queue overflowed at the last turn and this was logged.
+    /// Whether the queue overflowed in the last iteration and the overflow was logged.
     slow: bool,
 }
 
@@ -118,8 +118,8 @@ impl Writer {
         }
     }
 
-    /// Writes the buffered lines. If that fails, their events count as missing, including the
-    /// losses of gap records among them.
+    /// Writes the buffered lines. If that fails, their events count as missing, together with the
+    /// losses in their gap records.
     fn flush(&mut self) {
         if self.lines.is_empty() {
             return;

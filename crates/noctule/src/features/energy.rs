@@ -21,15 +21,15 @@ const MEND_REFUSED: &str = "only root can read powercap: run as root or with CAP
 const MEND_BROKEN: &str = "the driver of that meter fails: look for the reason in the kernel log \
                            (dmesg)";
 
-/// Returns the status of energy from the meters that are read and those that are not. `readings`
-/// has the last reading of each zone, if any.
+/// Returns the status of energy, based on the meters that are read and those that are not.
+/// `readings` contains the last reading of each zone, if any.
 pub(crate) fn energy(zones: &[Zone], unread: &[UnreadZone], readings: &[ZoneReading]) -> Feature {
     let id = FeatureId::Energy;
     let refused: Vec<String> = unread
         .iter()
         .filter_map(|it| match &it.why {
             Unread::Refused(why) if why == NOT_DISCHARGED => None,
-            // Many servers have one zone that never counts, next to working ones.
+            // Many servers have one zone that never counts, in addition to working zones.
             Unread::Refused(why) if why == NOTHING_COUNTED && !zones.is_empty() => None,
             Unread::Refused(why) => Some(format!("{} at {}: {why}", it.zone.name, it.zone.path)),
             Unread::Covered(_) => None,
@@ -112,7 +112,7 @@ impl Warned {
         match failure {
             Some(words) if !failed_before => {
                 if self.warned_ns.is_some_and(quiet) {
-                    // Its recovery is not logged either.
+                    // The recovery is not logged either.
                     self.failing = false;
                     return None;
                 }
@@ -174,7 +174,8 @@ mod tests {
 
     #[test]
     fn what_is_not_read_has_the_mend_for_its_reason() {
-        // Whether another zone is read, why this one is not, the status and the advice.
+        // Whether another zone is read, why this zone is not read, the expected status, and the
+        // advice.
         let cases = [
             (false, "Permission denied", FeatureState::Off, MEND_REFUSED),
             (
@@ -226,13 +227,13 @@ mod tests {
         assert_eq!(energy(&zones, &[], &[charged]).state, FeatureState::On);
         let mut warnings = ZoneWarnings::default();
         let still = Some("the counter has not moved for 10 s");
-        // The second, the reading, the status, and whether a warning is logged.
+        // The second, the reading, the expected status, and whether a warning is logged.
         let steps = [
             (1, reading(None, 0), FeatureState::On, false),
             (11, reading(still, 10), FeatureState::Degraded, true),
             (12, reading(still, 11), FeatureState::Degraded, false),
             (23, reading(None, 22), FeatureState::On, true),
-            // It fails again too soon for another warning.
+            // The zone fails again too soon for another warning.
             (33, reading(still, 32), FeatureState::Degraded, false),
             (34, reading(None, 33), FeatureState::On, false),
             (700, reading(still, 43), FeatureState::Degraded, true),
