@@ -1,7 +1,7 @@
 //! The data of the API: the last batches, the history of some minutes, and the last events.
 //!
-//! The pipeline's thread publishes, and the web server's thread answers. They share a lock that
-//! each holds only to exchange pointers.
+//! The pipeline's thread publishes data, and the web server's thread responds to clients. They
+//! share a lock, which each holds only while it exchanges pointers.
 
 mod groups;
 mod looked_at;
@@ -40,7 +40,7 @@ const RECENT: Limits = (TimelineLimits::RECENT, EventLogLimits::RECENT);
 /// Maximum number of points of a recording. In a longer part, a point covers several batches.
 pub(crate) const RECORDED_POINTS: usize = 3600;
 
-/// Limits for a recording: an hour, with all of its verdicts.
+/// Limits for a recording, which can be an hour long, with all of its verdicts.
 const RECORDED: Limits = (
     TimelineLimits {
         points: RECORDED_POINTS,
@@ -53,7 +53,7 @@ const RECORDED: Limits = (
     },
 );
 
-/// Maximum time without a batch.
+/// Maximum time without a new batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Patience {
     ns: u64,
@@ -76,16 +76,16 @@ impl Patience {
     }
 }
 
-/// The agent's side of the API.
+/// The data that the agent provides to the API.
 pub(crate) struct Feed {
     state: Mutex<State>,
     ticks: Ticks,
     host: String,
     unread: Vec<UnreadZone>,
     idle: noctule_analysis::IdleEnergy,
-    /// Whether the port shows events.
+    /// Whether clients of the port can see events.
     events: bool,
-    /// Whether the port shows processes.
+    /// Whether clients of the port can see processes.
     processes: bool,
     /// Where the cgroups are mounted; `None` for a recording.
     cgroups: Option<CgroupMount>,
@@ -93,7 +93,7 @@ pub(crate) struct Feed {
     reader: Option<Reader>,
     /// The served part of a recording.
     recorded: Option<Recorded>,
-    /// `None` if no more batches will come.
+    /// `None` if no more batches will arrive.
     patience: Option<Patience>,
     /// Length of the windows for verdicts.
     verdict_window_seconds: f64,
@@ -139,7 +139,7 @@ impl State {
         point
     }
 
-    /// Omits provisional reports, so that each window is judged once.
+    /// Ignores provisional reports, so that each window is judged once.
     fn judge(&mut self, report: &Arc<WaitReport>, time_unix_ns: u64) {
         if !report.provisional {
             self.timeline.judge(report, Level::Container, time_unix_ns);
@@ -252,7 +252,7 @@ impl Feed {
         }
     }
 
-    /// Ends the tick streams of all clients.
+    /// Ends the notification streams of all clients.
     pub(crate) fn close(&self) {
         self.ticks.close();
     }
@@ -290,7 +290,7 @@ impl Feed {
         Ok(json::stat_json(&report, level))
     }
 
-    /// Returns whether no batch followed `last` for too long, at this time of `CLOCK_MONOTONIC`.
+    /// Returns whether, at this time of `CLOCK_MONOTONIC`, the next batch after `last` is overdue.
     fn is_stalled(&self, last: &Batch, now_ns: u64) -> bool {
         let age_ns = now_ns.saturating_sub(last.taken_ns);
         self.patience.is_some_and(|it| it.ends_at(age_ns))
@@ -299,8 +299,8 @@ impl Feed {
     /// Returns the version of the responses at this time of `CLOCK_MONOTONIC`.
     fn published_at(&self, now_ns: u64) -> Option<u64> {
         let Window { first, last } = self.window().ok()?;
-        // The first batch has no deltas. Responses change when the pipeline stalls, so that changes
-        // the version.
+        // The first batch has no deltas. Responses differ while the pipeline is stalled, so a stall
+        // changes the version.
         let stalled = u64::from(self.is_stalled(&last, now_ns));
         (first.sequence < last.sequence).then_some(2 * last.sequence + stalled)
     }
@@ -464,8 +464,8 @@ impl Agent for Feed {
     }
 }
 
-/// Returns the node's part of a batch. Copies of a thousand processes and of their groups'
-/// histograms were the main cost of an open page.
+/// Returns the node's figures from a batch. Copying a thousand processes and the histograms of
+/// their groups was the main cost of an open page.
 fn of_node(batch: &Batch) -> Batch {
     Batch {
         sequence: batch.sequence,
@@ -478,7 +478,8 @@ fn of_node(batch: &Batch) -> Batch {
     }
 }
 
-/// Returns the part of a batch that tables need; the rest is about as large for a thousand groups.
+/// Returns the part of a batch that tables need. For a thousand groups, the remaining part is about
+/// as large.
 fn of_tables(batch: &Batch) -> Batch {
     Batch {
         packages: batch.packages.clone(),
@@ -632,7 +633,7 @@ mod tests {
             assert_eq!(since, node.contains("stalled"), "{node}");
             (since, feed.published_at(at * SECOND))
         };
-        // Five intervals of a second, and one second in addition.
+        // The limit is five intervals of a second, plus one second.
         let feed = Feed::new(&Config::default(), &[], None);
         feed.publish(batch(1), None);
         feed.publish(batch(2), None);

@@ -11,7 +11,7 @@ use noctule_analysis::{IdleKnowledge, LearnedIdle};
 use crate::config::{Config, Host};
 
 /// The agent's state directory, created by systemd (`StateDirectory=`), and its environment
-/// variable. Other commands read it, too, if they can.
+/// variable. Other commands also read the directory, if they are permitted to.
 const FOLDER: &str = "/var/lib/noctule";
 const VARIABLE: &str = "STATE_DIRECTORY";
 /// File name. The first line identifies the machine; each further line has seconds since 1970,
@@ -19,7 +19,7 @@ const VARIABLE: &str = "STATE_DIRECTORY";
 const FILE: &str = "idle-power";
 /// Time between two writes.
 const INTERVAL: Duration = Duration::from_secs(600);
-/// A larger file was not written by noctule.
+/// Maximum size of the file. noctule writes no larger file.
 const MOST_BYTES: u64 = 1 << 16;
 /// Upper limit of any zone's power.
 const MOST_WATTS: f64 = 50_000.0;
@@ -64,8 +64,9 @@ fn unix_seconds() -> u64 {
     since.map_or(0, |since| since.as_secs())
 }
 
-/// Identifies the machine, to distinguish it from one with a copy of its disk. It consists of the
-/// system's id, the board's id (virtual machines have one, too), and the processor.
+/// Identifies the machine, to distinguish it from a machine with a copy of its disk. The result
+/// consists of the system's id, the board's id (which virtual machines also have), and the
+/// processor.
 fn machine(host: &Host) -> String {
     let read = |path: PathBuf| fs::read_to_string(path).unwrap_or_default();
     let cpuinfo = read(host.proc.join("cpuinfo"));
@@ -127,7 +128,7 @@ fn text(learned: &[LearnedIdle], now: u64) -> String {
     lines.collect()
 }
 
-/// Replaces the file by renaming a new one, so that no reader sees a partial file.
+/// Replaces the file by renaming a new file, so that no reader sees a partial file.
 fn write(folder: &Path, machine: &str, learned: &[LearnedIdle]) -> io::Result<()> {
     let new = folder.join(format!("{FILE}.new"));
     match fs::remove_file(&new) {
@@ -141,7 +142,7 @@ fn write(folder: &Path, machine: &str, learned: &[LearnedIdle]) -> io::Result<()
     fs::rename(&new, folder.join(FILE))
 }
 
-/// Saves learned idle power, if there is a directory.
+/// Saves learned idle power, if there is a state directory.
 #[derive(Debug)]
 pub(crate) struct IdleFile {
     folder: Option<PathBuf>,
@@ -158,7 +159,7 @@ impl IdleFile {
         }
     }
 
-    /// Saves the learned values if they are due.
+    /// Saves the learned values if that is due.
     pub(crate) fn keep(&mut self, learned: impl FnOnce() -> Vec<LearnedIdle>) {
         if self.folder.is_some() && self.written.elapsed() >= INTERVAL {
             self.write(&learned());
@@ -181,9 +182,9 @@ impl IdleFile {
     }
 }
 
-/// Idle power as a share of full power, by processor. From SPECpower_ssj2008 as collected by Cloud
-/// Carbon Footprint (minimum and maximum watts per thread). The values are of whole servers; a
-/// package alone can have a lower share.
+/// Idle power as a share of full power, by processor. The values are from SPECpower_ssj2008 as
+/// collected by Cloud Carbon Footprint (minimum and maximum watts per thread). They apply to whole
+/// servers; a package alone can have a lower share.
 const PUBLISHED: [(&str, u32, &[u32], f64); 9] = [
     ("GenuineIntel", 6, &[0x2a, 0x2d], 2.17 / 8.58),
     ("GenuineIntel", 6, &[0x3a, 0x3e], 3.04 / 8.25),

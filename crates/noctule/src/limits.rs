@@ -1,8 +1,8 @@
 //! The limit of open files.
 //!
 //! Hardware counters need four descriptors per CPU, and every program, link and map needs one.
-//! Services and shells have a soft limit of 1,024 and a much higher hard limit. A program that does
-//! not use select(2) may raise the soft limit.
+//! Services and shells usually have a soft limit of 1,024 and a much higher hard limit. A program
+//! that does not use select(2) may raise the soft limit.
 
 use std::path::Path;
 use std::sync::OnceLock;
@@ -18,7 +18,7 @@ use crate::exit::Explained;
 /// container runtimes and of the agent.
 const RESERVED: u64 = 64;
 
-/// Minimum number of connections. With fewer, a web page and a scraper would close each other's
+/// Minimum number of connections. With fewer, a web page and a scraper would displace each other's
 /// connections.
 const LEAST_CONNECTIONS: usize = 8;
 
@@ -34,7 +34,7 @@ pub(crate) fn raise() {
     });
 }
 
-/// Calls `act` with the limit at startup, which a command of the user then inherits.
+/// Calls `act` with the limit that applied at startup, which a command of the user then inherits.
 pub(crate) fn as_started<T>(act: impl FnOnce() -> T) -> T {
     let Some(&started) = STARTED.get() else {
         return act();
@@ -46,7 +46,7 @@ pub(crate) fn as_started<T>(act: impl FnOnce() -> T) -> T {
 }
 
 /// Returns the number of connections that the HTTP server may have after everything is loaded.
-/// Clients must not take descriptors that a tick needs.
+/// Clients must not use up the descriptors that a tick needs.
 ///
 /// # Errors
 ///

@@ -36,7 +36,7 @@ fn main() -> ExitCode {
     let args = match args::Args::try_parse() {
         Ok(args) => args,
         Err(error) => {
-            // clap's own output; this includes --help and --version, which are a success.
+            // clap's own output, which includes --help and --version. These two count as success.
             let printed = error.print();
             return match printed.context("standard output") {
                 _ if error.use_stderr() => ExitCode::from(exit::USAGE),

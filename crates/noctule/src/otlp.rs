@@ -1,8 +1,8 @@
 //! Sends data to an OpenTelemetry receiver.
 //!
 //! The main thread passes snapshots, events and judged windows to a bounded inbox. A separate
-//! thread turns them into requests and sends these. A slow receiver causes counted losses, but
-//! never delays a batch.
+//! thread converts them to requests and sends the requests. A slow receiver causes losses, which
+//! are counted, but never delays a batch.
 
 mod identity;
 mod inbox;
@@ -33,7 +33,8 @@ use verdicts::{Verdicts, Window};
 /// Maximum time to wait at shutdown until the queues are sent.
 const LAST_SENDS: Duration = Duration::from_secs(5);
 
-/// Maximum time that an event or a verdict waits for the name of a container; series wait as long.
+/// Maximum time that an event or a verdict waits for the name of a container, which is the same as
+/// for series.
 const SETTLE: Duration = Duration::from_secs(3);
 
 /// Interval between checks of the TLS files for changes.
@@ -111,7 +112,7 @@ impl Otlp {
     pub(crate) fn figures(&mut self, last: &Arc<Published>) {
         let now = last.taken_ns();
         if self.metrics && now >= self.next_ns {
-            // Intervals missed during a suspend are skipped.
+            // Skips the intervals that were missed while the machine was suspended.
             let next = self.next_ns + self.interval_ns;
             self.next_ns = if next > now {
                 next
@@ -144,7 +145,7 @@ impl Otlp {
     }
 
     /// Passes on events, in order. An event of an unnamed container waits for the name, and later
-    /// events wait behind it. `rename` looks up the name.
+    /// events wait for that event. `rename` looks up the name.
     pub(crate) fn events(&mut self, events: &[Event], rename: impl FnMut(&mut Event)) {
         let least = match self.events {
             OtlpEvents::Off => return,
@@ -215,7 +216,7 @@ impl Otlp {
     }
 }
 
-/// Sends an empty request for each signal and returns the receiver's answers.
+/// Sends an empty request for each signal and returns the receiver's responses.
 pub(crate) fn probe(config: &Config) -> Result<Vec<(Signal, Outcome)>> {
     if !config.otlp.is_on() {
         return Ok(Vec::new());
@@ -341,8 +342,8 @@ impl Renewal {
     }
 
     fn read(&mut self) {
-        // A file can be half written, or a key newer than its certificate; the next change triggers
-        // another read.
+        // A file can be partially written, or a key can be newer than its certificate. In that case
+        // the next change triggers another read.
         self.files = self.otlp.files();
         match self.otlp.tls() {
             Ok(tls) => {

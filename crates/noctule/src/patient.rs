@@ -18,8 +18,8 @@ const PATIENCE: Timespec = Timespec {
     tv_nsec: 0,
 };
 
-/// Interval between checks whether the command must end, and how long a stalled reader is then
-/// tolerated.
+/// Interval between checks whether the command must end, and the time for which a stalled reader is
+/// tolerated after that.
 const LOOK: Timespec = Timespec {
     tv_sec: 0,
     tv_nsec: 100_000_000,
@@ -81,7 +81,7 @@ pub(crate) fn deliver(
     Ok(())
 }
 
-/// Standard error for the log. After a write timed out, later writes do not wait until a write
+/// Standard error, for the log. After a write timed out, later writes do not wait until a write
 /// succeeds again.
 pub(crate) struct Log;
 

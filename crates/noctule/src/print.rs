@@ -8,10 +8,10 @@ use std::os::fd::AsFd;
 use anstyle::{Ansi256Color, AnsiColor, Style};
 use noctule_text::{Span, Tone, cause_colour, fold};
 
-/// Width of a terminal that does not report one.
+/// Assumed width of a terminal that does not report its width.
 const USUAL_WIDTH: usize = 80;
 
-/// Style of an output: colours if it is a terminal and NO_COLOR is not set, and its width.
+/// Style of an output: its width, and colours if it is a terminal and NO_COLOR is not set.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Paint {
     on: bool,
@@ -100,8 +100,8 @@ impl Paint {
             + "\n"
     }
 
-    /// Wraps text into lines and formats them in this tone. All lines but the first are indented by
-    /// `hang` columns.
+    /// Wraps text into lines and formats them in this tone. All lines except the first are indented
+    /// by `hang` columns.
     pub(crate) fn folded(self, tone: Tone, text: &str, hang: usize) -> String {
         let lines = fold(text, self.width, hang);
         lines
@@ -147,8 +147,8 @@ fn is_dumb(term: Option<&OsStr>) -> bool {
     term.is_some_and(|term| term == "dumb")
 }
 
-/// Checks the first variable that is set. If none is, as in most containers and after `sudo -i`,
-/// terminals usually support UTF-8. systemd assumes that, too.
+/// Checks the first variable that is set. If none is set, as in most containers and after `sudo
+/// -i`, assumes UTF-8, which most terminals support. systemd makes the same assumption.
 fn is_utf8(locale: [Option<OsString>; 3]) -> bool {
     let set = locale.into_iter().flatten().find(|it| !it.is_empty());
     set.is_none_or(|locale| {

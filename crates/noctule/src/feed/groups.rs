@@ -1,4 +1,4 @@
-//! Answers about hurt groups: their verdicts over time, and everything about one of them.
+//! Responses about hurt groups: their verdicts over time, and the details of one group.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use noctule_web::{Query, Refusal};
 use super::query::{HistoryQuery, episodes_query, owner_query};
 use super::{Feed, Window};
 
-/// Maximum number of OOM kills in a response; the latest are kept.
+/// Maximum number of OOM kills in a response; the latest ones are kept.
 const KILLS: usize = 200;
 
 impl Feed {

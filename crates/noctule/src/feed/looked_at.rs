@@ -1,6 +1,6 @@
 //! Users and command lines of processes, and settings of groups, that clients are viewing.
 //!
-//! The web server's thread opens no files. It notes the requested process or group, and the
+//! The web server's thread opens no files. It records the requested process or group, and the
 //! pipeline's thread reads the files at the next batch.
 
 use std::sync::Arc;
@@ -12,14 +12,14 @@ use noctule_sinks::json::{CgroupMount, GroupSettings};
 use crate::config::Arguments;
 use crate::users::{CommandLines, Users};
 
-/// Maximum number of viewed processes and of viewed groups; a new one replaces the least recently
+/// Maximum number of viewed processes, and of viewed groups. A new one replaces the least recently
 /// requested one.
 const MOST: usize = 16;
 
 /// Number of batches without a request after which the files are no longer read.
 const PATIENCE: u64 = 10;
 
-/// Details of a process. `None` if a value was not read yet or is unavailable.
+/// Details of a process. A value is `None` if it was not read yet or is unavailable.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Told {
     pub(super) user: Option<String>,
@@ -29,7 +29,7 @@ pub(super) struct Told {
 #[derive(Debug)]
 struct Looked<K, T> {
     id: K,
-    /// Sequence number of the batch at which it was last requested.
+    /// Sequence number of the batch at which the entry was last requested.
     asked: u64,
     told: T,
 }
@@ -51,7 +51,7 @@ impl<K, T> Default for LookedAt<K, T> {
 }
 
 impl<K: Clone + PartialEq, T: Clone + Default> LookedAt<K, T> {
-    /// Notes a request and returns the known details.
+    /// Records a request and returns the known details.
     pub(super) fn ask(&mut self, id: K, sequence: u64) -> T {
         if let Some(looked) = self.0.iter_mut().find(|it| it.id == id) {
             looked.asked = sequence;
@@ -69,7 +69,7 @@ impl<K: Clone + PartialEq, T: Clone + Default> LookedAt<K, T> {
         T::default()
     }
 
-    /// Returns those that a client viewed lately.
+    /// Returns the ids that a client has viewed recently.
     pub(super) fn viewed(&mut self, sequence: u64) -> Vec<K> {
         self.0
             .retain(|it| it.asked.saturating_add(PATIENCE) >= sequence);
@@ -93,10 +93,10 @@ impl Processes {
     }
 }
 
-/// Reads those details of processes that may be shown.
+/// Reads those details of processes that clients may see.
 pub(super) struct Reader {
     users: Users,
-    /// `None` if the port must not show command lines.
+    /// `None` if clients must not see command lines.
     commands: Option<CommandLines>,
     /// `None` in tests.
     files: Option<SettingFiles>,
@@ -192,7 +192,7 @@ mod tests {
             .map(|it| it.pid)
             .collect();
         kept.sort_unstable();
-        // The most recently requested processes were kept.
+        // The entries of the most recently requested processes were kept.
         assert_eq!(kept, (989..1000).collect::<Vec<u32>>());
         assert!(looked.0.len() <= MOST);
     }

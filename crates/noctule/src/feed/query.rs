@@ -170,7 +170,7 @@ pub(super) fn events_query(query: &Query) -> Result<EventsQuery, Refusal> {
     })
 }
 
-/// Parses names of events or their prefixes.
+/// Parses names of events, or prefixes of names.
 fn kinds(query: &Query) -> Result<Vec<String>, Refusal> {
     let given = query.get("kind").unwrap_or_default().split(',');
     let kinds: Vec<String> = given
@@ -198,7 +198,7 @@ impl EventsQuery {
     pub(super) fn fits(&self, event: &Event) -> bool {
         let name = event.what.name();
         let fits = |kind: &String| is_kind(name, kind);
-        // A gap concerns every kind.
+        // A gap concerns every kind of event.
         let kind = self.kinds.is_empty() || name == "gap" || self.kinds.iter().any(fits);
         kind && (self.filter.is_empty() || self.finds(event))
     }
@@ -215,7 +215,7 @@ impl EventsQuery {
 /// Maximum number of hurt groups in a response.
 const MOST_HURT: usize = 200;
 
-/// Selection of the verdicts over time: begin, end, and the maximum number of groups.
+/// Parses the selection of verdicts over time: start, end, and the maximum number of groups.
 pub(super) fn episodes_query(query: &Query) -> Result<(u64, u64, usize), Refusal> {
     let (from_ns, to_ns) = (moment(query, "from", 0)?, moment(query, "to", u64::MAX)?);
     match from_ns < to_ns {
@@ -280,7 +280,7 @@ impl HistoryQuery {
                 owners: number(query, "owners", 50, MOST_OWNERS)?,
                 pairs: number(query, "pairs", 100, MOST_OWNERS)?,
                 filter: filter(query),
-                // The end of a window can be rounded down to a moment before it.
+                // The end of a window can be rounded down to a moment before the window's real end.
                 judged_unix_ns: Some(moment(query, "at", to_ns)?.saturating_add(ROUNDING_NS)),
             },
         })
@@ -298,7 +298,7 @@ mod tests {
 
     #[test]
     fn a_rounded_moment_is_not_before_its_nanosecond() {
-        // The page divides nanoseconds, which it has as a floating-point number.
+        // The page divides nanoseconds as a floating-point number.
         for end_ns in (0..10_000).map(|n| 1_795_971_743_224_350_739 + n * 997) {
             let asked = nanos(end_ns as f64 / SECOND) + ROUNDING_NS;
             assert!(

@@ -7,8 +7,8 @@ use noctule_sinks::otlp::{Identity, agent_instance};
 
 use crate::config::Config;
 
-/// Returns the resource attributes. Detected values are overridden by OpenTelemetry's environment
-/// variable, and that by the configuration.
+/// Returns the resource attributes. OpenTelemetry's environment variable overrides detected values,
+/// and the configuration overrides the variable.
 pub(super) fn of(config: &Config) -> Identity {
     let pair = |key: &str, value: &str| (key.to_owned(), value.to_owned());
     let name = config.host.name();
@@ -43,8 +43,8 @@ pub(super) fn of(config: &Config) -> Identity {
     }
 }
 
-/// Returns the key of the node, which is stable across restarts. In a container, neither the id nor
-/// the host name may be the node's, so Kubernetes' node name wins.
+/// Returns the key of the node, which is stable across restarts. In a container, the id and the
+/// host name may not be those of the node, so the node name of Kubernetes takes precedence.
 fn node_key<'a>(node: &'a [(String, String)], id: &'a str, name: &'a str) -> &'a str {
     let given = node.iter().rfind(|(key, _)| key == "k8s.node.name");
     match given {

@@ -12,7 +12,7 @@ use crate::published::Published;
 /// Memory limit of events that are not in a request yet.
 const ROOM: usize = 8 << 20;
 
-/// Maximum number of queued windows; one ends every ten seconds.
+/// Maximum number of queued windows. A window ends every ten seconds.
 const WINDOWS: usize = 8;
 
 /// A message of the main thread.
@@ -68,7 +68,7 @@ impl Inbox {
         self.filled.notify_one();
     }
 
-    /// Adds events, and returns how many were lost for lack of memory.
+    /// Adds events, and returns how many of them were lost for lack of memory.
     pub(super) fn put_events(&self, mut events: Vec<Event>) -> u64 {
         if events.is_empty() {
             return 0;

@@ -1,4 +1,4 @@
-//! Windows whose verdicts name a container without a name.
+//! Windows with verdicts about containers whose names are not known yet.
 //!
 //! A verdict is sent once and cannot be corrected, so it waits for the names, as events do.
 
@@ -16,9 +16,9 @@ pub(super) struct Verdicts(VecDeque<Window>);
 
 pub(super) struct Window {
     pub(super) report: Arc<WaitReport>,
-    /// Time at which it ended, in nanoseconds since 1970.
+    /// Time at which the window ended, in nanoseconds since 1970.
     pub(super) time_unix_ns: u64,
-    /// `CLOCK_MONOTONIC` at which it was added.
+    /// `CLOCK_MONOTONIC` at which the window was added.
     came_ns: u64,
 }
 
@@ -31,8 +31,8 @@ impl Verdicts {
         });
     }
 
-    /// Returns the first windows that have all names or have waited long enough, in order. `owner`
-    /// returns the current owner of a group.
+    /// Returns, in order, the first windows whose names are all known or that have waited long
+    /// enough. `owner` returns the current owner of a group.
     pub(super) fn settled(
         &mut self,
         now_ns: u64,
@@ -153,7 +153,7 @@ mod tests {
         let mut verdicts = Verdicts::default();
         verdicts.push(window(VerdictKind::HurtByNeighbour), 5, SECOND);
         verdicts.push(window(VerdictKind::Quiet), 6, SECOND);
-        // Later windows wait, too, because each is compared with the previous one.
+        // Later windows also wait, because each is compared with the previous one.
         assert!(verdicts.settled(SECOND, |_| container(None)).is_empty());
         let settled = verdicts.settled(2 * SECOND, |id| {
             assert_eq!(id, CONTAINER);
