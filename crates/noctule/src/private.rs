@@ -18,8 +18,8 @@ const FOREIGN: u32 = 0o027;
 /// Opens a file for appending, or creates one that only its owner can read.
 ///
 /// Links, files of other users, files with a second name, and files that others can read or write
-/// are refused. Whoever placed such a file could choose where data is written, or read it. Pipes,
-/// devices and descriptors are accepted and never block.
+/// are refused. The user who placed such a file could choose where data is written, or could read
+/// the data. Pipes, devices and descriptors are accepted and never block.
 pub(crate) fn append(path: &Path) -> io::Result<File> {
     let direct = Direct::of(path);
     let (path, flags) = match &direct {
@@ -67,23 +67,23 @@ pub(crate) fn append(path: &Path) -> io::Result<File> {
 pub(crate) enum Readers {
     /// Everyone; the file is not secret.
     All,
-    /// Members of its group.
+    /// Members of the file's group.
     Group,
 }
 
-/// Larger than any key, certificate or list of users.
+/// Maximum size of a file, which is larger than any key, certificate or list of users.
 const MOST_BYTES: u64 = 1 << 20;
 
 /// The contents of a file.
 pub(crate) struct Found {
     pub(crate) bytes: Vec<u8>,
-    /// Whether every user can read it.
+    /// Whether every user can read the file.
     pub(crate) shown: bool,
 }
 
-/// Reads a file that controls access. It refuses files that other users own or can write, and
-/// secrets that they can read. Links are followed, because certificates are often renewed through
-/// one.
+/// Reads a file that controls access. Refuses files that other users own or can write, and secrets
+/// that other users can read. Links are followed, because certificates are often renewed through a
+/// link.
 pub(crate) fn read(path: &Path, readers: Readers) -> io::Result<Found> {
     let file = OpenOptions::new()
         .read(true)
@@ -115,7 +115,7 @@ pub(crate) fn read(path: &Path, readers: Readers) -> io::Result<Found> {
     Ok(Found { bytes, shown })
 }
 
-/// An output file. An existing file with its name remains until [`Answer::keep`].
+/// An output file. An existing file with the same name is replaced only by [`Answer::keep`].
 pub(crate) struct Answer {
     file: File,
     path: PathBuf,
@@ -190,8 +190,8 @@ impl Direct {
     const MOST_LINKS: usize = 8;
 
     /// Resolves a path, unless it is a file or a link that another user may have created. Links are
-    /// followed only in device directories, in which only root can create them. `/dev/shm` is
-    /// excluded, because every user can.
+    /// followed only in device directories, in which only root can create links. `/dev/shm` is
+    /// excluded, because every user can create links there.
     fn of(path: &Path) -> Option<Self> {
         let mut path = std::path::absolute(path).ok()?;
         for _ in 0..Self::MOST_LINKS {
@@ -363,7 +363,7 @@ mod tests {
         }
         assert_eq!(read("victim"), "old");
         assert!(!at("nothing").exists());
-        // Stands for a command that fails.
+        // Simulates a command that fails.
         drop(create(&at("shown")).expect("our folder"));
         assert_eq!(read("shown"), "newer");
         let left = fs::read_dir(folder.path()).expect("our folder").count();

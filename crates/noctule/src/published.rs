@@ -11,17 +11,18 @@ pub(crate) struct Published {
     snapshot: Snapshot,
     /// Complete pages, by format.
     complete: [OnceLock<Arc<Shared>>; Exposition::ALL.len()],
-    /// Pages that contain new series at 0, ordered by their last request.
+    /// Pages in which new series have the value 0, in order of their last request.
     partial: Mutex<Vec<Partial>>,
 }
 
-/// Memory limit of cached pages with new series at 0, in bytes; the newest one is always kept.
+/// Memory limit of cached pages in which new series have the value 0, in bytes. The newest page is
+/// always kept.
 const PARTIAL_BYTES: usize = 2 << 20;
 
 /// Maximum number of such pages.
 const MOST_PARTIAL: usize = 16;
 
-/// A page that contains new series at 0, once it is generated.
+/// A page in which new series have the value 0. It is empty until it is generated.
 struct Partial {
     exposition: Exposition,
     view: View,
@@ -85,8 +86,8 @@ impl Published {
         }
     }
 
-    /// Returns a page for this view. Concurrent requests for one view share its generation; other
-    /// views do not wait for it.
+    /// Returns a page for this view. Concurrent requests for one view wait for a single generation;
+    /// other views do not wait for it.
     fn partial(&self, exposition: Exposition, view: View) -> Arc<Shared> {
         let page = self.slot(exposition, view);
         let pack = || Arc::new(self.pack(exposition, view));

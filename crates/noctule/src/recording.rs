@@ -50,14 +50,14 @@ impl Recording {
         })
     }
 
-    /// Records a batch, and adds the losses of the recorder to it.
+    /// Records a batch, and adds the recorder's losses to the batch.
     pub(crate) fn batch(&self, batch: &mut Batch) {
         batch.losses.extend(self.recorder.losses());
         self.recorder.batch(batch);
         self.warn();
     }
 
-    /// Records a batch unchanged, because the output is computed from it.
+    /// Records a batch unchanged, because the output is computed from the same batch.
     pub(crate) fn exact(&self, batch: &Batch) {
         self.recorder.batch(batch);
     }
@@ -74,7 +74,7 @@ impl Recording {
         }
     }
 
-    /// Waits until everything is written. Returns an error if anything was lost, now or before.
+    /// Waits until everything is written. Returns an error if data were lost, now or before.
     pub(crate) fn close(&self) -> Result<()> {
         let folder = self.folder.display();
         if !self.recorder.close(LAST_WRITES) {
@@ -123,7 +123,7 @@ fn meta(host: &Host, command: &[OsString]) -> Meta {
         .map(|word| word.to_string_lossy().into_owned());
     Meta {
         version: env!("CARGO_PKG_VERSION").to_owned(),
-        // No other run has the combination of boot id, time and pid.
+        // The combination of boot id, time and pid is unique to this run.
         run: format!("{boot_id}-{}-{}", crate::wire::now_ns(), std::process::id()),
         host: host.name(),
         kernel: text(name.release()),

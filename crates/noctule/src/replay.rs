@@ -10,14 +10,14 @@ use noctule_sinks::openmetrics::{Exporter, Options, Snapshot, View};
 use crate::config::{Config, MetricNames};
 use crate::wire;
 
-/// Fills in the subjects, judges windows, and decides which series exist. It must receive every
-/// batch of a span, in order.
+/// Fills in the subjects, judges windows, and decides which series exist. Every batch of a span
+/// must be passed, in order.
 pub(crate) struct Replay {
     rollup: Rollup,
     judge: Judge,
     exporter: Exporter,
-    /// Time of the batch that the last scrape showed; before the first scrape, the time of the
-    /// first batch. Counters in the first batch date from before the span.
+    /// Time of the batch that the last scrape showed. Before the first scrape, this is the time of
+    /// the first batch, because counters in the first batch date from before the span.
     scraped_ns: Option<u64>,
 }
 
@@ -44,19 +44,19 @@ impl Replay {
         (self.exporter.observe(batch), judged)
     }
 
-    /// Returns the view of the next scrape, which decides how new series are shown.
+    /// Returns the view of the next scrape, which determines how new series are shown.
     pub(crate) fn view(&self) -> View {
         self.scraped_ns.map_or(View::Complete, View::Since)
     }
 
-    /// Notes that a scrape has shown the snapshot taken at this time.
+    /// Records that a scrape has shown the snapshot taken at this time.
     pub(crate) fn scraped(&mut self, taken_ns: u64) {
         self.scraped_ns = Some(taken_ns);
     }
 }
 
-/// Maximum time that an exited process remains: two scrapes that are a minute apart. Many processes
-/// are short-lived.
+/// Maximum time for which an exited process is kept, which covers two scrapes a minute apart. Many
+/// processes are short-lived.
 const MOST_PROCESS_GRACE_NS: u64 = 150_000_000_000;
 
 /// Returns the options of `/metrics`.

@@ -1,9 +1,9 @@
-//! Capabilities of each thread; none is effective where it is not needed.
+//! Capabilities of each thread. No capability is effective when it is not needed.
 //!
-//! CAP_DAC_READ_SEARCH can open every file. It must never be effective while a file named by the
-//! user is opened (`--config`, `-o`). Otherwise anyone could read root's files with a binary that
-//! has it through `setcap`. Root's capabilities are unchanged at startup, because root can open the
-//! files without them.
+//! CAP_DAC_READ_SEARCH can open every file. It must never be effective while a file specified by
+//! the user is opened (`--config`, `-o`). Otherwise any user could read root's files with a binary
+//! that has this capability through `setcap`. Root's capabilities are unchanged at startup, because
+//! root can open the files without them.
 
 use std::fmt::Display;
 use std::marker::PhantomData;
@@ -19,8 +19,8 @@ use rustix::thread::{CapabilitySet, CapabilitySets, capabilities, set_capabiliti
 
 const READ: CapabilitySet = CapabilitySet::DAC_READ_SEARCH;
 
-/// Disables the capability to read everything until it is needed. Threads inherit that. If it
-/// fails, no file named by the user may be opened.
+/// Disables the capability to read everything until it is needed. Threads inherit this restriction.
+/// If the call fails, no file specified by the user may be opened.
 pub(crate) fn hold_back() -> Result<()> {
     if geteuid().is_root() {
         return Ok(());
@@ -33,11 +33,11 @@ pub(crate) fn hold_back() -> Result<()> {
         .context("cannot drop CAP_DAC_READ_SEARCH before opening files named by the user")
 }
 
-/// While it exists, this thread and threads it starts may read paths chosen by the agent: tracefs,
-/// sysfs and files of container runtimes.
+/// While this value exists, this thread and threads that it starts may read paths chosen by the
+/// agent: tracefs, sysfs and files of container runtimes.
 pub(crate) struct Reading {
     before: Option<CapabilitySets>,
-    /// Capabilities belong to a thread, so it must be dropped on the thread that created it.
+    /// Capabilities belong to a thread, so the value must be dropped on the thread that created it.
     _here: PhantomData<*const ()>,
 }
 
@@ -64,12 +64,13 @@ impl Drop for Reading {
     }
 }
 
-/// Restricts the thread for names, which only reads files of container runtimes.
+/// Restricts the thread that looks up names, which only reads files of container runtimes.
 pub(crate) fn read_only() {
     keep(READ);
 }
 
-/// Restricts a thread that writes files. A directory of another user needs CAP_DAC_OVERRIDE.
+/// Restricts a thread that writes files. Writing into a directory of another user requires
+/// CAP_DAC_OVERRIDE.
 pub(crate) fn write_only() {
     keep(CapabilitySet::DAC_OVERRIDE);
 }
@@ -118,7 +119,7 @@ fn change(by: impl FnOnce(&mut CapabilitySets)) -> SystemResult<()> {
 /// The consequence of a failed capset.
 const KEEPS: &str = "it keeps capabilities that it does not need";
 
-/// Steps that failed, as thread, step, error and consequence, without duplicates.
+/// Steps that failed, each with thread, step, error and consequence, without duplicates.
 static KEPT: Mutex<Vec<String>> = Mutex::new(Vec::new());
 
 /// Records a failed step and warns. noctule still works, but an attacker who controls the thread

@@ -13,8 +13,8 @@ use crate::exit::Usage;
 /// Number of names that an error lists.
 const LISTED: usize = 8;
 
-/// Returns the selection. `mount` is the mount point of the counted hierarchy, `proc` that of the
-/// host's procfs.
+/// Returns the selection. `mount` is the mount point of the counted hierarchy, and `proc` is the
+/// mount point of the host's procfs.
 pub(crate) fn selection(names: &Names, mount: &Path, proc: &Path) -> Result<Selection, Usage> {
     let mut pids = names.pid.iter();
     pids.try_for_each(|pid| check_process(*pid, proc))?;
@@ -48,8 +48,8 @@ fn patterns(names: &Names, mount: &Path) -> Result<Selection, Usage> {
         })
 }
 
-/// Returns the path in the hierarchy. Also accepts a path below its mount, and one relative to the
-/// current directory.
+/// Returns the path in the hierarchy. Also accepts a path below the mount point, and a path
+/// relative to the current directory.
 fn path(text: &str, mount: &Path) -> String {
     let below = |path: &Path| {
         let rest = path.strip_prefix(mount).ok()?;
@@ -67,7 +67,7 @@ fn path(text: &str, mount: &Path) -> String {
     }
 }
 
-/// Returns an error for a wrong pid, which would otherwise wait forever.
+/// Returns an error for a wrong pid, for which the command would otherwise wait forever.
 fn check_process(pid: u32, proc: &Path) -> Result<(), Usage> {
     let status = fs::read_to_string(proc.join(format!("{pid}/status")));
     let status = status.map_err(|_| no_process(pid))?;
@@ -111,7 +111,7 @@ pub(crate) fn nothing_fits(missing: Missing) -> Usage {
     if there.is_empty() {
         return Usage(format!("{asked}: no {word} was found"));
     }
-    // Users mostly type the last part of a container's name.
+    // Users usually type the last part of a container's name.
     let near = |name: &str| {
         let last = name.rsplit('/').next().unwrap_or(name);
         let score = |name| strsim::jaro_winkler(wanted, name);

@@ -1,4 +1,4 @@
-//! Signals that end a command, and the wait for them.
+//! Signals that end a command, and waiting for them.
 
 use std::io::Read as _;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -11,8 +11,8 @@ use anyhow::{Context as _, Result};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGTERM, SIGXFSZ};
 
-/// Turns SIGXFSZ, which would end the program, into an error of the write. Started commands have
-/// the default action again.
+/// Converts SIGXFSZ, which would end the program, into an error of the write. Started commands have
+/// the default action.
 pub(crate) fn survive_limits() {
     let flag = Arc::new(AtomicBool::new(false));
     if let Err(error) = signal_hook::flag::register(SIGXFSZ, flag) {
@@ -20,7 +20,8 @@ pub(crate) fn survive_limits() {
     }
 }
 
-/// Returns whether the program was started with SIGHUP ignored (`nohup`), which must remain so.
+/// Returns whether the program was started with SIGHUP ignored (`nohup`), in which case SIGHUP must
+/// remain ignored.
 fn hangup_ignored() -> bool {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
@@ -42,7 +43,7 @@ pub(crate) fn end_flag() -> Result<Arc<AtomicBool>> {
 /// Set by ending signals.
 static ENDING: LazyLock<Arc<AtomicBool>> = LazyLock::new(Arc::default);
 
-/// Returns whether an ending signal arrived since signals are caught.
+/// Returns whether an ending signal has arrived since signals are caught.
 pub(crate) fn is_asked() -> bool {
     ENDING.load(Ordering::Relaxed)
 }
@@ -72,7 +73,7 @@ pub(crate) enum Woken {
 }
 
 impl Signals {
-    /// Catches SIGINT, SIGTERM, SIGHUP and SIGCHLD. SIGHUP, which means that the terminal is gone,
+    /// Catches SIGINT, SIGTERM, SIGHUP and SIGCHLD. SIGHUP means that the terminal was closed, and
     /// ends the command.
     pub(crate) fn catch() -> Result<Self> {
         match hangup_ignored() {

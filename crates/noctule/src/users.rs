@@ -17,15 +17,15 @@ pub(crate) struct Users {
     commands: Option<CommandLines>,
 }
 
-/// Reads command lines of running processes, and removes arguments that must not appear.
+/// Reads command lines of running processes, and removes arguments that must not be shown.
 #[derive(Clone, Copy)]
 pub(crate) struct CommandLines {
     shown: Arguments,
 }
 
 impl Users {
-    /// Creates the lookup for running processes. `None` is for a recording, because its pids may
-    /// belong to other processes now.
+    /// Creates the lookup for running processes. For a recording, `commands` is `None`, because its
+    /// pids may belong to other processes now.
     pub(crate) fn new(commands: Option<CommandLines>) -> Self {
         let list = fs::read_to_string("/etc/passwd").unwrap_or_default();
         Self {
@@ -56,7 +56,8 @@ impl CommandLines {
         Self { shown }
     }
 
-    /// Returns the unescaped command line of a process; `None` if it has none, as a kernel thread.
+    /// Returns the unescaped command line of a process; `None` if it has none, like a kernel
+    /// thread.
     pub(crate) fn line(self, pid: u32) -> Option<String> {
         let mut bytes = Vec::new();
         let file = File::open(format!("/proc/{pid}/cmdline")).ok()?;
@@ -88,7 +89,7 @@ fn effective_user(status: &str) -> Option<u32> {
     line.split_whitespace().nth(1)?.parse().ok()
 }
 
-/// Returns the name of each uid; if several exist, the first.
+/// Returns the name of each uid. If a uid has several names, returns the first.
 fn names(list: &str) -> HashMap<u32, String> {
     let mut names = HashMap::new();
     for line in list.lines() {

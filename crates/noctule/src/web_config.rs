@@ -1,8 +1,8 @@
 //! `--web-config`: TLS, passwords and headers, in the format of Prometheus' exporter-toolkit.
 //!
-//! The file and those that it names are read with the caller's own rights, and no message quotes
-//! their contents. A thread checks for changes every second, so that certificates can be renewed
-//! without a restart.
+//! This file, and the files that it refers to, are read with the rights of the user who started
+//! noctule. No message quotes their contents. A thread checks for changes every second, so that
+//! certificates can be renewed without a restart.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -25,7 +25,7 @@ use crate::rights;
 /// Interval between checks for changes.
 const EVERY: Duration = Duration::from_secs(1);
 
-/// The file, with the keys of exporter-toolkit. Unknown keys are refused, because ignoring a
+/// The file, with the keys of exporter-toolkit. Unknown keys are rejected, because ignoring a
 /// protection would be unsafe.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
@@ -87,7 +87,7 @@ impl Version {
     }
 }
 
-/// A parsed web configuration, and the files it was read from.
+/// A parsed web configuration, and the files from which it was read.
 struct Loaded {
     security: Security,
     files: Files,
@@ -167,8 +167,8 @@ impl Watch {
         }
         let mut files = Files::default();
         let read = read(&self.path, &mut files);
-        // A file can be half written, or a key newer than its certificate; the next change triggers
-        // another read.
+        // A file can be partially written, or a key can be newer than its certificate. In that case
+        // the next change triggers another read.
         self.loaded.files = files;
         let read = read.and_then(|security| {
             let before = &self.loaded.security;
@@ -231,7 +231,7 @@ pub(crate) fn read(path: &Path, files: &mut Files) -> Result<Security> {
 }
 
 impl TlsFile {
-    /// Reads the files, which are relative to the directory of the configuration.
+    /// Reads the files, whose paths are relative to the directory of the configuration.
     fn read(&self, folder: &Path, files: &mut Files) -> Result<Tls> {
         let mut take = |key: &str, path: &Option<PathBuf>, readers| {
             let Some(path) = path.as_ref().filter(|path| !path.as_os_str().is_empty()) else {
@@ -291,7 +291,7 @@ fn without_quotes(error: &serde_yaml_ng::Error) -> String {
     let end = words.rfind(" at line ").unwrap_or(words.len());
     match words[..end].split_once(", expected ") {
         Some((_, expected)) => {
-            // The names of internal types mean nothing to users.
+            // The names of internal types are meaningless to users.
             let expected = match expected.starts_with("struct ") {
                 true => "a map of keys",
                 false => expected,
