@@ -49,17 +49,17 @@ use wanted::{counts_events, events_wanted, grace, registry, wanted};
 const NAME_LOOKS: u32 = 20;
 const NAME_STEP: Duration = Duration::from_millis(50);
 
-/// Delay after which a group with a removed directory counts as released. Charged page cache can
-/// keep the kernel's group alive for hours, although no thread can enter it.
+/// Delay after which a group counts as released once its directory was removed. Charged page cache
+/// can keep the group alive in the kernel for hours, although no thread can enter it.
 const REMOVED_NS: u64 = 5_000_000_000;
 
 /// Maximum time that the last batch of a one-shot command waits for the names of new groups.
 const CATCH_UP: Duration = Duration::from_millis(100);
-/// Interval between lookups of names while earlier ones are still unanswered.
+/// Interval between lookups of names while earlier lookups are pending.
 const NAMES_STEP: Duration = Duration::from_millis(10);
 
 /// Time to wait for an energy counter to change. Virtual machines that derive these counters from
-/// others update them once per second.
+/// other values update them once per second.
 pub(crate) const SLOWEST_COUNTER: Duration = Duration::from_millis(1200);
 
 /// Interval at which free memory is returned to the kernel.
@@ -94,7 +94,7 @@ pub(crate) struct Pipeline {
     attribution: Attribution,
     rollup: Rollup,
     released: Vec<CgroupId>,
-    /// Groups whose directory was removed, with the time, oldest first.
+    /// Groups whose directory was removed, each with the time of its removal, oldest first.
     removed: VecDeque<(u64, CgroupId)>,
     events: Option<EventStream>,
     disks: Option<Disks>,
@@ -103,7 +103,7 @@ pub(crate) struct Pipeline {
     cgroup_mount: PathBuf,
     /// Mount point of the host's procfs.
     proc: PathBuf,
-    /// Exited processes of a tick that failed. `held` has its holders of CPUs.
+    /// Exited processes of a tick that failed. `held` contains the holders of CPUs of that tick.
     exited: Vec<ProcessRow>,
     held: Batch,
     /// Time at which memory was last returned to the kernel.
@@ -147,8 +147,8 @@ impl Pipeline {
         Ok(this)
     }
 
-    /// Starts everything for a recording, and lists existing objects. With a command, only its
-    /// events are recorded.
+    /// Starts everything for a recording, and lists existing objects. If `command` is set, only
+    /// events of a command are recorded.
     pub(crate) fn start_recorded(config: &Config, command: bool) -> Result<Self> {
         let scope = Scope {
             kinds: config.events.kinds(),
@@ -165,7 +165,7 @@ impl Pipeline {
         Ok(this)
     }
 
-    /// Starts the events that `scope` selects, with only those other parts that they need.
+    /// Starts the events that `scope` selects, and only those other parts that the events need.
     pub(crate) fn start_events(config: &Config, scope: &Scope) -> Result<Self> {
         let mut config = config.clone();
         config.collect.waits = false;
@@ -198,16 +198,16 @@ impl Pipeline {
         let cpus = CpuSlots::new(&facts)?;
         let events = (shown == Shown::All).then(|| events_wanted(config, scope, &facts));
         let load = || {
-            // Waits for meters that have not counted yet. The wait takes no CPU time from the other
-            // thread.
+            // Waits for meters that have not counted yet. Meanwhile the other thread can use the
+            // CPU.
             let meters = meters(config);
             let wanted = events.as_ref().filter(|_| counts_events(config));
             let loaded = wanted.map(|wanted| LoadedEvents::load(&facts, wanted, &cpus));
             (meters, loaded)
         };
         let ((meters, loaded), (life, names, registry, kernel)) = beside(load, || {
-            // Cgroup events start first. A group created during the walk then appears in at least
-            // one of them.
+            // Cgroup events start first, so that a group created during the walk is found by the
+            // walk or by an event, or by both.
             let (life, names) = cgroup_life(&facts, wanted.ring_bytes / 4);
             let registry = registry(config, &facts);
             let kernel = Accounting::load(&facts, &plan, &wanted, &cpus);
@@ -236,7 +236,7 @@ impl Pipeline {
         let mut not_tried = features::not_tried(&[kernel.features(), &others].concat());
         not_tried.retain(|feature| shown == Shown::All || !feature.id.is_of_events());
         others.extend(not_tried);
-        // Released, because the directory of the meters may be chosen by the user.
+        // Released here, because a user may have chosen the directory of the meters.
         drop(reading);
         others.push(features::energy(meters.zones(), meters.unread(), &[]));
         let grace = grace(config);
@@ -317,7 +317,7 @@ impl Pipeline {
     }
 
     /// Restricts events to the scope and lists the matching sockets. Names that do not exist yet
-    /// are waited for.
+    /// are watched for.
     fn narrow(&mut self, scope: &Scope) -> Result<()> {
         let selection = select::selection(&scope.names, &self.cgroup_mount, &self.proc)?;
         if let Some(missing) = self.missing(&selection)? {
@@ -339,8 +339,8 @@ impl Pipeline {
         Ok(())
     }
 
-    /// Resolves the selected names. A name without a match is an error that lists existing names.
-    /// With a command there is no error, because the command may create the match.
+    /// Resolves the selected names. If a name has no match, returns an error that lists existing
+    /// names. With a command there is no error, because the command may create the match.
     pub(crate) fn select(&mut self, names: &Names, command: &[OsString]) -> Result<Selection> {
         let selection = select::selection(names, &self.cgroup_mount, &self.proc)?;
         if command.is_empty()
@@ -380,7 +380,7 @@ impl Pipeline {
         Ok(())
     }
 
-    /// Looks up the owner of an event again, because its name may be known by now.
+    /// Looks up the owner of an event again, because its name may be known now.
     pub(crate) fn name_again(&mut self, event: &mut Event) {
         if let Some(process) = &mut event.process {
             process.owner = Some(self.owner(process.cgroup));
@@ -409,7 +409,7 @@ impl Pipeline {
         for event in &mut events {
             self.arguments.limit(&mut event.what);
         }
-        // Groups that were created while the ring was read.
+        // Reads groups that were created while the ring was read.
         self.drain_events()?;
         let Some(stream) = &self.events else {
             return Ok(events);
@@ -421,8 +421,8 @@ impl Pipeline {
         Ok(events)
     }
 
-    /// Returns the last events, including those that are normally reported only at the end of their
-    /// object.
+    /// Returns the last events, including events that are normally reported only when their object
+    /// ends.
     pub(crate) fn last_events(&mut self) -> Result<Vec<Event>> {
         if let Some(stream) = &mut self.events {
             stream.source.end()?;
@@ -438,7 +438,7 @@ impl Pipeline {
         }
     }
 
-    /// Takes a batch with names.
+    /// Takes a batch, and adds names.
     pub(crate) fn tick(&mut self) -> Result<Batch> {
         self.drain_events()?;
         let mut losses: Vec<_> = self.life.iter().map(CgroupLife::loss).collect();
@@ -465,7 +465,7 @@ impl Pipeline {
         batch.exited.splice(0..0, self.exited.drain(..));
         batch.add_holders(&std::mem::take(&mut self.held));
         if let Err(error) = self.complete(&mut batch) {
-            // No later batch contains these again.
+            // No later batch contains these values again.
             self.held = batch.holders_since(&Batch::default());
             self.exited = batch.exited;
             return Err(error);
@@ -481,9 +481,9 @@ impl Pipeline {
     /// capability that this thread no longer needs.
     ///
     /// Measuring the cost of BPF programs needs CAP_SYS_ADMIN in each window. Entering network
-    /// namespaces needs it too, plus CAP_SYS_PTRACE for those of other users. Before Linux 5.19,
-    /// the kernel requires CAP_BPF for each map lookup if unprivileged BPF is off. There the batch
-    /// fails without CAP_BPF, so the capability is kept.
+    /// namespaces also needs CAP_SYS_ADMIN, plus CAP_SYS_PTRACE for namespaces of other users.
+    /// Before Linux 5.19, the kernel requires CAP_BPF for each map lookup if unprivileged BPF is
+    /// off. On such kernels the batch fails without CAP_BPF, so the capability is kept.
     pub(crate) fn tick_without_rights(&mut self) -> Result<Batch> {
         use FeatureId::{CacheMisses, Cycles, Instructions, ReferenceCycles};
         let features = self.cpu.features();
@@ -523,7 +523,7 @@ impl Pipeline {
         Ok(batch)
     }
 
-    /// Takes the last batch of a one-shot command, after waiting for names that could not be
+    /// Takes the last batch of a one-shot command. Waits for names first, because they cannot be
     /// corrected later.
     pub(crate) fn last_tick(&mut self) -> Result<Batch> {
         self.drain_events()?;
@@ -539,7 +539,7 @@ impl Pipeline {
         }
         on_request::read_disks(self.disks.as_ref(), batch, &self.released)?;
         self.released.clear();
-        // Groups that were created while the batch was taken.
+        // Reads groups that were created while the batch was taken.
         self.drain_events()?;
         self.registry.join(batch);
         if let Some(stream) = &mut self.events {
@@ -547,7 +547,7 @@ impl Pipeline {
             stream.reconcile(batch, &mut self.registry)?;
         }
         self.make_room()?;
-        // These remember values of the batch, so nothing after them may fail.
+        // These sources remember values of the batch, so no later step may fail.
         if let Some(rooms) = &mut self.rooms {
             rooms.read(batch);
         }
@@ -563,7 +563,7 @@ impl Pipeline {
     }
 
     /// Waits until `deadline`, a signal, or until events can be read. Meanwhile drains the other
-    /// rings when they need it.
+    /// rings when necessary.
     pub(crate) fn wait(&mut self, signals: &Signals, deadline: Instant) -> Result<Woken> {
         loop {
             let due = self.events.as_ref().and_then(EventStream::due);
@@ -591,7 +591,7 @@ impl Pipeline {
                     }
                 }
                 Woken::Time if due == Some(until) => return Ok(Woken::Data),
-                // A lookup of names is due, or a counter may wrap.
+                // A lookup of names is due, or a counter may wrap soon.
                 Woken::Time if until < deadline => {
                     self.meters.poll();
                     self.drain_events()?;
@@ -601,8 +601,8 @@ impl Pipeline {
         }
     }
 
-    /// Drains the ring of exited processes into the next batch. On large machines, thousands can
-    /// exit during one step of a tick.
+    /// Drains the ring of exited processes into the next batch. On large machines, thousands of
+    /// processes can exit during one step of a tick.
     fn make_room(&mut self) -> Result<()> {
         Ok(self.cpu.drain()?)
     }
@@ -628,7 +628,7 @@ impl Pipeline {
         }
         self.registry.apply(&events, now);
         if let Some(stream) = &mut self.events {
-            // Removals first, because they free entries.
+            // Removals come first, because they free entries.
             stream.want_no_more(&self.released);
             if self.registry.take_changed() {
                 stream.want_more(&self.registry);
@@ -644,7 +644,7 @@ pub(crate) fn now_ns() -> u64 {
     now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
 }
 
-/// Returns `CLOCK_MONOTONIC` and the time spent suspended.
+/// Returns `CLOCK_MONOTONIC`, and how long the machine was suspended.
 fn moment() -> Moment {
     let at_ns = now_ns();
     let boot = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
@@ -655,7 +655,7 @@ fn moment() -> Moment {
     }
 }
 
-/// Acquires the capability to read everything, if no path is chosen by the user.
+/// Acquires the capability to read everything, unless the user has chosen a path.
 fn reading(config: &Config) -> Option<Reading> {
     config.host.has_usual_roots().then(Reading::begin)
 }
@@ -670,7 +670,7 @@ pub(crate) fn meters(config: &Config) -> Meters {
     )
 }
 
-/// Returns the status of all features for this kernel, its privileges and its files; nothing
+/// Returns the status of all features for this kernel, its privileges and its files. Nothing
 /// remains loaded.
 pub(crate) fn examine(config: &Config, meters: &Meters) -> Vec<Feature> {
     let reading = reading(config);
@@ -680,7 +680,8 @@ pub(crate) fn examine(config: &Config, meters: &Meters) -> Vec<Feature> {
     // The second tick shows which processes the kernel hides.
     let look = |mut pipeline: Pipeline| pipeline.tick().and_then(|_| pipeline.tick());
     // Starts as for a recording, because some programs are loaded only if their events are kept.
-    // All optional features are tried, so that advice to enable one is given only if it works.
+    // All optional features are tried, so that the advice to enable a feature is given only if the
+    // feature works.
     let mut trial = config.clone();
     let unasked = on_request::ask_for_all(&mut trial);
     let scope = Scope {

@@ -1,5 +1,5 @@
-//! The events of the pipeline: their filters, when they are read, and their reconciliation with
-//! snapshots.
+//! The events of the pipeline: their filters, the times at which they are read, and their
+//! reconciliation with snapshots.
 
 use std::collections::hash_map::Entry;
 use std::os::fd::BorrowedFd;
@@ -20,7 +20,8 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use crate::args::Names;
 use crate::select;
 
-/// Maximum number of searches through a process tree until no new member is found.
+/// Maximum number of searches through a process tree. A search that finds no new member ends them
+/// earlier.
 const TREE_LOOKS: u32 = 16;
 
 /// Selects events.
@@ -32,11 +33,11 @@ pub(crate) struct Scope {
     pub(crate) reads: bool,
     pub(crate) failures: bool,
     pub(crate) existing: bool,
-    /// Whether only events of a command to be started are selected.
+    /// Whether only events of a command that will be started are selected.
     pub(crate) command: bool,
-    /// Whether the user named the kinds; otherwise they are the default ones.
+    /// Whether the user specified the kinds. Otherwise they are the default kinds.
     pub(crate) named: bool,
-    /// Whether it is measured who ends the blocks of threads.
+    /// Whether to measure which processes end the blocks of threads.
     pub(crate) releasers: bool,
 }
 
@@ -113,7 +114,7 @@ impl EventStream {
         }
     }
 
-    /// Returns the rings to poll; empty if a read is already scheduled.
+    /// Returns the rings to poll. The result is empty if a read is already scheduled.
     pub(super) fn wake_fds(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
         let rings = self.due.is_none().then(|| self.rings());
         rings.into_iter().flatten()
@@ -131,8 +132,7 @@ impl EventStream {
         self.due
     }
 
-    /// Schedules a read if a ring contains events. Events that arrive until then are read with
-    /// them.
+    /// Schedules a read if a ring contains events. Events that arrive before the read are included.
     pub(super) fn look(&mut self) {
         let rings = self.rings();
         let mut fds: Vec<_> = rings
@@ -201,7 +201,7 @@ impl EventStream {
             Whose::All | Whose::Groups(_) => Vec::new(),
         };
         let groups: Vec<String> = match whose {
-            // A batch contains only groups with processes of their own, not parents of such groups.
+            // A batch contains only groups with their own processes, not parents of such groups.
             Whose::Groups(wanted) => {
                 let paths = wanted.keys().map(|id| names.owner(*id).path.clone());
                 paths.collect()
@@ -228,7 +228,7 @@ impl EventStream {
         self.want_fitting(names)
     }
 
-    /// Adds matching groups that were created or got their name in the meantime.
+    /// Adds matching groups that were created, or whose names became known, since the last call.
     pub(super) fn want_more(&mut self, names: &Registry) {
         let wanted = self.want_fitting(names);
         let full = wanted.is_err();
@@ -272,7 +272,7 @@ impl EventStream {
         }
     }
 
-    /// Removes groups that are gone from the kernel's table.
+    /// Removes groups that no longer exist from the kernel's table.
     pub(super) fn want_no_more(&mut self, gone: &[CgroupId]) {
         if let Whose::Groups(wanted) = &mut self.whose {
             let kernel = self.source.kernel();
@@ -282,8 +282,8 @@ impl EventStream {
         }
     }
 
-    /// Restricts events to a process and its descendants. `look` takes a batch; children started
-    /// meanwhile appear in the next one.
+    /// Restricts events to a process and its descendants. `look` takes a batch; children that start
+    /// meanwhile appear in the next batch.
     pub(super) fn want_tree(
         &mut self,
         root: u32,
@@ -312,9 +312,9 @@ impl EventStream {
 }
 
 /// Returns whether the names of a group may still be missing. The kernel passes events of groups
-/// below a selected one. Such a group counts as unnamed if only its id is known. It also counts as
-/// unnamed if it has the container id of a selected group, because names of containers arrive later
-/// than ids. Other containers and units have their final names.
+/// below a selected one. Such a group counts as unnamed if only its id is known. A group with the
+/// container id of a selected group also counts as unnamed, because names of containers arrive
+/// later than ids. Other containers and units have their final names.
 fn lacks_names<'a>(owner: &Owner, mut wanted: impl Iterator<Item = &'a Arc<Owner>>) -> bool {
     let Some(own) = &owner.container else {
         return !owner.is_known();
@@ -323,7 +323,7 @@ fn lacks_names<'a>(owner: &Owner, mut wanted: impl Iterator<Item = &'a Arc<Owner
 }
 
 /// Returns the groups that are not below another one, because the kernel also checks ancestors. A
-/// removed group can have the path of a newly created one, which is not below it.
+/// removed group can have the same path as a newly created group, which is not below it.
 fn tops<'a>(groups: impl Iterator<Item = &'a Arc<Owner>>) -> Vec<&'a Arc<Owner>> {
     let mut groups: Vec<&Arc<Owner>> = groups.collect();
     groups.sort_unstable_by_key(|owner| owner.path.len());

@@ -10,7 +10,8 @@ use noctule_model::{Feature, FeatureId};
 use super::chain;
 
 pub(super) fn mount(hierarchy: &Hierarchy) -> PathBuf {
-    // A path that does not exist. Ids then have no paths, and the feature status gives the reason.
+    // A path that does not exist, so that ids have no paths. The feature status contains the
+    // reason.
     hierarchy
         .mount
         .clone()
@@ -24,7 +25,8 @@ pub(super) fn quotas(facts: &Facts, registry: &Registry) -> Quotas {
     quotas
 }
 
-/// Returns the memory of existing groups with a limit. The groups of all hierarchies must have the same paths.
+/// Returns the memory of existing groups with a limit. The paths of a group must be the same in all
+/// hierarchies.
 pub(super) fn memory(facts: &Facts, registry: &Registry) -> Memory {
     let proc = &facts.roots.proc;
     let limits = Hierarchy::mount_of(proc, "memory");
@@ -37,7 +39,7 @@ pub(super) fn memory(facts: &Facts, registry: &Registry) -> Memory {
     memory
 }
 
-/// Returns the source of waiting threads' CPUs.
+/// Returns the source of the CPUs that waiting threads may use.
 pub(super) fn rooms(facts: &Facts) -> Rooms {
     Rooms::new(SettingFiles::new(Path::new("/"), &mount(&facts.hierarchy)))
 }

@@ -10,8 +10,8 @@ use crate::config::{Config, RingSize};
 use crate::features::not_asked_for;
 
 impl Pipeline {
-    /// Like [`Self::start`], and measures who ends the blocks of threads, with a program at each
-    /// wake-up.
+    /// Like [`Self::start`], but also measures which processes end the blocks of threads, with a
+    /// program at each wake-up.
     pub(crate) fn start_with_releasers(config: &Config, shown: Shown) -> Result<Self> {
         let scope = Scope {
             releasers: true,
@@ -39,7 +39,7 @@ pub(super) fn ask_for_all(config: &mut Config) -> Vec<FeatureId> {
     unasked.map(|(id, _)| id).collect()
 }
 
-/// Loads the programs that watch files. They are off by default, because some kernels only offer
+/// Loads the programs that trace files. They are off by default, because some kernels only offer
 /// tracepoints that slow down every system call.
 pub(super) fn load_files(
     facts: &Facts,
@@ -77,7 +77,7 @@ pub(super) fn load_files(
     }
 }
 
-/// Loads the programs that watch block devices. They are off by default, because they run for each
+/// Loads the programs that trace block devices. They are off by default, because they run for each
 /// request.
 pub(super) fn load_disks(
     facts: &Facts,
@@ -102,7 +102,7 @@ pub(super) fn load_disks(
     }
 }
 
-/// Adds the use of block devices to a batch, and forgets groups that no longer exist.
+/// Adds the use of block devices to a batch, and removes groups that no longer exist.
 pub(super) fn read_disks(
     disks: Option<&Disks>,
     batch: &mut Batch,

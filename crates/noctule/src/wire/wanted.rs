@@ -1,4 +1,4 @@
-//! What the configuration wants of the components of the pipeline.
+//! Options of the pipeline's components, derived from the configuration.
 
 use std::time::Duration;
 
@@ -36,8 +36,8 @@ pub(super) fn subject_grace(config: &Config) -> Duration {
     Duration::from_secs_f64(config.metrics.grace_seconds)
 }
 
-/// Creates the rollup of groups to subjects. After its last group is no longer listed, a subject
-/// stays for the rest of its own grace period.
+/// Creates the rollup of groups to subjects. After its last group is no longer listed, a subject is
+/// kept for the rest of its own grace period.
 pub(crate) fn rollup(config: &Config) -> Rollup {
     let stays = subject_grace(config).saturating_sub(grace(config).cgroup);
     Rollup::new(stays.as_nanos() as u64)
@@ -62,7 +62,7 @@ pub(super) fn grace(config: &Config) -> Grace {
 pub(super) fn remembered(config: &Config) -> Duration {
     let wanted = Duration::from_secs_f64(config.collect.dead_cgroup_memory_seconds);
     let listed = Duration::from_nanos(REMOVED_NS) + grace(config).cgroup;
-    // Plus a margin of some ticks.
+    // Adds a margin of some ticks.
     wanted.max(listed + 3 * config.interval())
 }
 
