@@ -20,13 +20,13 @@ use crate::data::history::{History, LENGTH, Used};
 use crate::data::level::{Key, LEVELS};
 use crate::data::waits::Waits;
 
-/// The only key in the node's history.
+/// The only key in the history of the node.
 const NODE: Key = Key::Path(String::new());
 
 /// One value per level.
 type Rows<R> = [Vec<R>; LEVELS.len()];
 
-/// Everything derived from the batches up to one moment. A pause keeps a second copy.
+/// All data that is derived from the batches up to one moment. A pause keeps a second copy.
 #[derive(Clone, Debug)]
 pub(crate) struct Data {
     /// The newest batch, without the processes that ended. The next window starts with it, and the
@@ -47,7 +47,7 @@ pub(crate) struct Data {
 #[derive(Clone, Copy, Debug)]
 struct Losing {
     count: u64,
-    /// Windows since the loss last grew, at most [`LENGTH`].
+    /// Number of windows since the loss last grew, at most [`LENGTH`].
     quiet: usize,
 }
 
@@ -78,8 +78,8 @@ pub(crate) struct Agent {
     pub(crate) cpu_percent: f64,
     /// Resident memory, in bytes.
     pub(crate) resident_bytes: u64,
-    /// Average run time of a BPF program since the agent started; `None` when not measured. It is
-    /// not an average of one window, because only some windows are measured.
+    /// Average run time of a BPF program since the agent started; `None` if not measured. This is
+    /// not an average over one window, because only some windows are measured.
     pub(crate) run_ns: Option<f64>,
 }
 
@@ -116,8 +116,8 @@ impl Data {
         let builder = ReportBuilder::new(previous).with(detail);
         let mut builder = builder.select(self.selection.clone());
         builder.add(batch);
-        // All levels are computed, not only the visible one, so that a change of level finds a full
-        // minute of history. The price is five passes over the batch.
+        // All levels are computed, not only the visible one, so that another level has a full
+        // minute of history when the user switches to it. The cost is five passes over the batch.
         let mut reports = LEVELS.map(|level| builder.report(level, false));
         let fresh: Rows<Row> = std::array::from_fn(|i| std::mem::take(&mut reports[i].rows));
         let [head, ..] = reports;
@@ -231,7 +231,7 @@ impl Data {
     fn watch_losses(&mut self, losses: &[Loss]) {
         for loss in losses {
             let known = self.losses.entry((loss.kind, loss.place));
-            // Losses before the first batch are not warned about; `noctule doctor` lists them.
+            // There is no warning about losses before the first batch; `noctule doctor` lists them.
             let losing = known.or_insert(Losing {
                 count: loss.count,
                 quiet: LENGTH,
@@ -287,8 +287,8 @@ impl<'a> Present<'a> {
     }
 
     /// Refreshes an idle row of the previous window. An idle process can still change its cgroup or
-    /// lose its parent, and an idle container can get a name. Returns `None` if the row no longer
-    /// exists.
+    /// lose its parent, and the name of an idle container can become known. Returns `None` if the
+    /// row no longer exists.
     fn refresh(&self, row: &Row) -> Option<Row> {
         let (process, owner) = match &row.process {
             Some(process) if process.exited => return None,
@@ -309,8 +309,8 @@ impl<'a> Present<'a> {
     }
 }
 
-/// Returns the rows of the previous window that were idle in this one. They stay for a minute with
-/// zeros, because a table whose rows come and go with each pause is unreadable.
+/// Returns the rows of the previous window that were idle in this one. They are kept for a minute
+/// with zeros, because a table whose rows come and go with each pause is unreadable.
 fn idle_rows(
     level: Level,
     old: &[Arc<Row>],

@@ -87,7 +87,7 @@ fn warning_line(warning: &str, width: u16, palette: &Palette) -> Line<'static> {
     ])
 }
 
-/// Draws the levels, followed by sort order and filter. A narrow screen shows only the current
+/// Draws the levels, followed by sort order and filter. On a narrow screen, draws only the current
 /// level.
 fn status(app: &App, width: u16, palette: &Palette) -> Line<'static> {
     let mut spans = vec![Span::raw(" ")];
@@ -123,7 +123,7 @@ fn status(app: &App, width: u16, palette: &Palette) -> Line<'static> {
     Line::from(spans)
 }
 
-/// Describes what the table or pane below shows.
+/// Describes the contents of the table or pane below.
 fn describe_table(app: &App) -> Vec<String> {
     if !matches!(app.mode, Mode::Table | Mode::Filter | Mode::Goto) {
         return position(app).into_iter().collect();
@@ -152,7 +152,7 @@ fn describe_table(app: &App) -> Vec<String> {
     facts
 }
 
-/// Returns which lines of a pane are visible, if it does not fit.
+/// Returns which lines of a pane are visible, if the pane does not fit.
 fn position(app: &App) -> Option<String> {
     let pane = app.areas().pane;
     let all = pane::height(app, pane.width);
@@ -161,7 +161,7 @@ fn position(app: &App) -> Option<String> {
     (all > usize::from(pane.height)).then(|| format!("lines {first}-{last} of {all}"))
 }
 
-/// Draws the main keys of the mode, with the filter in front while it is typed.
+/// Draws the main keys of the mode. While a filter is typed, draws it before the keys.
 fn footer(app: &App, areas: &Areas, palette: &Palette, frame: &mut Frame<'_>) {
     let area = areas.footer;
     let mut spans = vec![Span::raw(" ")];
@@ -171,7 +171,7 @@ fn footer(app: &App, areas: &Areas, palette: &Palette, frame: &mut Frame<'_>) {
             (Mode::Goto, Some(place)) => ("→ ", &place.typed),
             _ => ("/ ", &app.filter),
         };
-        // Keeps the end of the text visible, because the user types there.
+        // Keeps the last characters of the text visible, because the user types there.
         let room = usize::from(area.width).saturating_sub(5).min(40);
         let typed = text::keep_end(&escape(line), room);
         let end = 3 + text::width(&typed) as u16;

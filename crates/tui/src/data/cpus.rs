@@ -39,14 +39,14 @@ impl Cpus {
         all.map(|cpu| cpu.cpu).collect()
     }
 
-    /// Returns every use of a CPU within the last minute. The newest come first, because names
-    /// arrive late.
+    /// Returns every use of a CPU within the last minute. The newest ones come first, because names
+    /// become known late.
     pub(crate) fn all(&self) -> impl Iterator<Item = &CpuUse> + Clone {
         self.windows.iter().rev().flatten()
     }
 
-    /// Divides the last minute of a CPU into `columns` columns, oldest first. Each column holds its
-    /// windows.
+    /// Divides the last minute of a CPU into `columns` columns, oldest first. Each column contains
+    /// its windows.
     pub(crate) fn minute(&self, cpu: u32, columns: usize) -> Vec<Vec<&CpuUse>> {
         let mut cells = vec![Vec::new(); columns];
         let missing = LENGTH - self.windows.len();

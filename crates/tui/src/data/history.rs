@@ -7,7 +7,7 @@ use noctule_model::IdMap;
 
 use crate::data::level::Key;
 
-/// Number of windows kept: one minute at the default interval of one second.
+/// Number of windows to keep: one minute at the default interval of one second.
 pub(crate) const LENGTH: usize = 60;
 
 /// Returns the largest column count up to `room` that gives each column the same number of the
@@ -20,9 +20,9 @@ pub(crate) fn columns(room: usize) -> usize {
 }
 
 /// Returns the column in which to draw the window at `place`. `newest` is the sequence number of
-/// the batch that ends the newest window. Column borders depend on window numbers only, so the
-/// graph scrolls without flicker. A replayed recording therefore looks the same, no matter where
-/// the replay started.
+/// the batch that ends the newest window. The limits of a column depend only on window numbers, so
+/// the graph scrolls without flicker. A replayed recording therefore looks the same, no matter
+/// where the replay started.
 pub(crate) fn column(newest: u64, place: usize, columns: usize) -> Option<usize> {
     if columns == 0 {
         return None;
@@ -36,8 +36,9 @@ pub(crate) fn column(newest: u64, place: usize, columns: usize) -> Option<usize>
 
 /// CPU use of each row over the last [`LENGTH`] windows, in CPUs.
 ///
-/// Its size is bounded by the listed rows and the rows active within that time. Processes that
-/// began and ended within one window are ignored, so that a storm of them leaves nothing behind.
+/// The size is bounded by the listed rows and the rows that were active within that time. Processes
+/// that began and ended within one window are ignored, so that many short processes do not use
+/// memory.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct History {
     /// Every listed row. A listed row counts as idle until it uses something.
@@ -123,8 +124,8 @@ impl History {
         known.shrink_to(2 * known.len());
     }
 
-    /// Adds the window that the batch number `sequence` ends, with the rows active in it. A row
-    /// that is missing was idle.
+    /// Adds the window that the batch with the number `sequence` ends, with the rows that were
+    /// active in it. A missing row was idle.
     pub(crate) fn record(&mut self, sequence: u64, rows: impl IntoIterator<Item = Used>) {
         self.tick += 1;
         self.newest = sequence;
@@ -297,7 +298,7 @@ mod tests {
         assert_eq!(known(&history, "a").len(), LENGTH);
         assert_eq!(known(&history, "a")[LENGTH - 2..], [0.0, 1.0]);
         assert_eq!(known(&history, "b").len(), 11);
-        // Row a goes, and another row takes its name.
+        // Row a disappears, and another row gets its name.
         history.keep([]);
         for _ in 0..2 * LENGTH {
             record(&mut history, []);

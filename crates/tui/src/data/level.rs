@@ -29,8 +29,8 @@ pub(crate) const fn has_tree(level: Level) -> bool {
     matches!(level, Level::Process | Level::Cgroup)
 }
 
-/// The identity of a row while it moves through the table. The model groups rows by the same
-/// fields, so two rows of one report never share a key.
+/// The identity of a row, which does not change when the row moves within the table. The model
+/// groups rows by the same fields, so two rows of one report never share a key.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) enum Key {
     /// A process, by pid and start.
@@ -39,7 +39,7 @@ pub(crate) enum Key {
     Pod(String),
     /// A unit, by name.
     Unit(String),
-    /// A container, or the group that stands in for one.
+    /// A container, or the unit or cgroup that is shown at that level.
     Subject(Subject),
     /// A cgroup, by path.
     Path(String),

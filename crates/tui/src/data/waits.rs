@@ -1,4 +1,4 @@
-//! Waits for the CPU: figures of each window, and verdicts, whose windows are longer.
+//! Waits for the CPU: the figures of each window, and verdicts, whose windows are longer.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -22,7 +22,7 @@ const LEVELS: [Level; 4] = [Level::Container, Level::Unit, Level::Pod, Level::Cg
 const INTERVALS: u32 = 5;
 const LEAST: Duration = Duration::from_secs(2);
 
-/// Returns the level at which waits are shown if the user asked for `wished`.
+/// Returns the level at which waits are shown if the user requested `wished`.
 pub(crate) fn level(wished: Level) -> Level {
     match wished {
         Level::Process => Level::Container,
@@ -65,7 +65,7 @@ pub(crate) struct Waited {
     pub(crate) key: Key,
     /// Waits in the window; zero if the group did not wait.
     pub(crate) now: WaitReportRow,
-    /// The latest verdict; `None` until there is one.
+    /// The latest verdict; `None` before the first verdict.
     pub(crate) verdict: Option<LastVerdict>,
 }
 
@@ -136,7 +136,7 @@ impl Waits {
         for waiting in &mut self.levels {
             let report = window.waits(waiting.level, false, &self.thresholds);
             waiting.rows = rows(report, waiting.judged.as_ref(), waiting.level);
-            // Verdicts cover all groups, so the selection is applied here.
+            // Verdicts are computed for all groups, so the selection is applied here.
             let selection = &self.selection;
             waiting.rows.retain(|row| match &row.now.party {
                 _ if row.now.waited() || selection.is_empty() => true,
@@ -154,8 +154,8 @@ impl Waits {
     }
 }
 
-/// Keeps rows, with zeros, until a verdict no longer names them. A table whose rows come and go
-/// with each pause is unreadable.
+/// Keeps rows, with zeros, while a verdict still names them. A table whose rows come and go with
+/// each pause is unreadable.
 fn rows(report: WaitReport, judged: Option<&Judged>, level: Level) -> Vec<Arc<Waited>> {
     let verdicts: Vec<(Key, LastVerdict)> = judged
         .iter()

@@ -18,12 +18,12 @@ use crate::text::{self, Align};
 /// Width of a figure with its mark, and minimum width of the victims' names.
 const FIGURE: usize = 11;
 const NAME: usize = 17;
-/// Share of a victim's waits behind others from which a figure is marked, in percent.
+/// A figure is marked if it is at least this share of a victim's waits for others, in percent.
 const MOST: u64 = 50;
 
-/// Draws a line for each victim and a column for each culprit, worst first. Figures are time waited
-/// per second. The sum of a line is what the group suffered; the sum of a column is what the group
-/// did to others.
+/// Draws a line for each victim and a column for each culprit, worst first. Figures are waiting
+/// time per second. The sum of a line is the time that the group waited. The sum of a column is the
+/// time that others waited for the group.
 pub(crate) fn lines(app: &App, width: usize, palette: &Palette) -> Vec<Line<'static>> {
     let level = waits::level(app.level());
     let rows = app.shown.waits.rows(level).iter().map(|row| &row.now);
@@ -43,7 +43,7 @@ pub(crate) fn lines(app: &App, width: usize, palette: &Palette) -> Vec<Line<'sta
         lines.push(Line::raw(" no group waited behind another"));
         return lines;
     }
-    // The last column holds the sums.
+    // The last column contains the sums.
     let name = (width / 4).max(NAME).min(width.saturating_sub(2 * FIGURE));
     let columns = (width.saturating_sub(name + 1) / FIGURE).saturating_sub(1);
     let shown = &culprits[..culprits.len().min(columns)];
@@ -80,7 +80,7 @@ pub(crate) fn lines(app: &App, width: usize, palette: &Palette) -> Vec<Line<'sta
     lines
 }
 
-/// Returns all culprits, with the total time that groups waited behind each.
+/// Returns all culprits, with the total time that groups waited for each.
 fn culprits(victims: &[&WaitReportRow], level: Level) -> Vec<(String, u64)> {
     let mut sums: HashMap<String, u64> = HashMap::new();
     for culprit in victims.iter().flat_map(|row| &row.culprits) {

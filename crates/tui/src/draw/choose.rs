@@ -10,7 +10,7 @@ use crate::text::{self, Align};
 /// Width of a column's heading.
 const TITLE: usize = 9;
 
-/// Draws a line for each column of the view: whether it is shown, its heading and its help.
+/// Draws a line for each column of the view: whether the column is shown, its heading and its help.
 pub(crate) fn lines(app: &App, width: usize, palette: &Palette) -> Vec<Line<'static>> {
     let heading = " Columns of this view: Space shows or hides, Enter sorts by it";
     let mut lines = vec![Line::styled(

@@ -15,19 +15,19 @@ use crate::draw::spark::graph;
 use crate::state::App;
 use crate::text::{self, Align};
 
-/// Letters for the groups with the most CPU time. All other groups share one sign.
+/// Letters for the groups with the most CPU time. All other groups share one symbol.
 const LETTERS: [char; 12] = ['a', 'b', 'c', 'd', 'e', 'f', 'g', 'h', 'i', 'j', 'k', 'l'];
 const OTHERS: char = '.';
 /// Character for a column in which interrupts or steal took more time than any group.
 const TAKEN: char = '!';
-/// Minimum share of a CPU's time for drawing a group's letter in a column.
+/// Minimum share of a CPU's time in a column for which a group's letter is drawn.
 const LITTLE: f64 = 0.05;
 /// Minimum use over the last minute, in CPUs, for a group to get a letter.
 const LEAST: f64 = 0.01;
-/// Number of groups named next to a strip.
+/// Number of groups that are named next to a strip.
 const NAMED: usize = 3;
 /// Width of a CPU's number and share, and of the text to the right. The text is left out if the
-/// strip would have less than half of its columns.
+/// strip would otherwise have less than half of its columns.
 const NUMBER: usize = 14;
 const NOW: usize = 36;
 
@@ -176,7 +176,7 @@ impl Parties {
         lines.into_iter().map(Line::from).collect()
     }
 
-    /// Returns the sign of the group with the most CPU time in a column.
+    /// Returns the symbol of the group with the most CPU time in a column.
     fn sign(&self, cell: &[&CpuUse], palette: &Palette) -> Span<'static> {
         let elapsed: u64 = cell.iter().map(|it| it.elapsed_ns).sum();
         let taken: u64 = cell.iter().filter_map(|it| it.taken_ns()).sum();
@@ -199,7 +199,7 @@ impl Parties {
         }
     }
 
-    /// Describes what a CPU ran in the newest window.
+    /// Describes what ran on a CPU in the newest window.
     fn describe(&self, cpu: &CpuUse) -> String {
         let mut sums: HashMap<usize, u64> = HashMap::new();
         for (party, ns) in &cpu.holders {

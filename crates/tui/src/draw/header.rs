@@ -14,7 +14,7 @@ use crate::state::App;
 use crate::state::layout::Areas;
 use crate::text;
 
-/// Busy share of the node from which the bar is drawn in the alarm style.
+/// The bar is drawn in the alarm style if at least this share of the node is busy.
 const FULL: f64 = 0.9;
 
 /// Draws as many lines as fit.
@@ -54,7 +54,7 @@ struct Shares {
     busy: Option<f64>,
     idle: Option<f64>,
     remainder: Option<f64>,
-    /// Set only where idle and busy time include steal, so that it is not part of the remainder.
+    /// Set only if idle and busy time include steal time, so that it is not part of the remainder.
     steal: Option<f64>,
 }
 
@@ -108,7 +108,8 @@ fn title(app: &App, window: Option<&Window>, width: u16, palette: &Palette) -> L
     Line::from(spans)
 }
 
-/// Formats the end of the window. A recording shows the date and the playback speed too.
+/// Formats the time at which the window ends. For a recording, also shows the date and the playback
+/// speed.
 fn moment(app: &App, window: &Window) -> String {
     let Some(place) = &app.place else {
         return app.clock(window.time_unix_ns);

@@ -10,12 +10,12 @@ use crate::table::View;
 use crate::table::columns::COLUMNS;
 use crate::text::{self, Align};
 
-/// Width of the terminal from which keys are listed in two columns, and width of a key's label.
+/// Minimum width of the terminal for listing keys in two columns, and width of a key's label.
 const TWO: usize = 78;
 const LABEL: usize = 9;
 
-/// Draws the help. Keys come first, so that all fit on a screen of 80x24, or 80x30 with the keys of
-/// recordings.
+/// Draws the help. Keys come first, so that all of them fit on a screen of 80x24, or 80x30 with the
+/// keys of recordings.
 pub(crate) fn lines(width: usize, palette: &Palette, recorded: bool) -> Vec<Line<'static>> {
     let mut lines = every_key(width, palette, recorded);
     lines.push(Line::default());
@@ -58,7 +58,7 @@ pub(crate) fn lines(width: usize, palette: &Palette, recorded: bool) -> Vec<Line
     lines
 }
 
-/// Lists every key, down the columns. Keys of the text inputs come last.
+/// Lists every key, column by column. Keys of the text inputs come last.
 fn every_key(width: usize, palette: &Palette, recorded: bool) -> Vec<Line<'static>> {
     let bindings = keys::bindings(recorded).into_iter();
     let entries =

@@ -10,7 +10,7 @@ use crate::text::{self, Align};
 /// Width of a label.
 const LABEL: usize = 11;
 
-/// Draws a line into an area, cut to its size.
+/// Draws a line into an area, truncated to the size of the area.
 pub(crate) fn put(frame: &mut Frame<'_>, area: Rect, y: u16, line: &Line<'_>) {
     if y < area.height {
         let buffer = frame.buffer_mut();

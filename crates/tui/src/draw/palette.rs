@@ -1,4 +1,4 @@
-//! Styles. Colour never carries meaning alone; a sign or a position always says the same.
+//! Styles. Colour never carries meaning alone: a symbol or a position always shows the same.
 
 use noctule_model::Cause;
 use noctule_text::cause_colour;
@@ -14,20 +14,21 @@ pub(crate) struct Palette {
     /// A nearly full bar, and warnings.
     pub(crate) alarm: Style,
     color: bool,
-    /// Waits that a group or its quota causes itself.
+    /// Waits that are caused by the group itself or by its quota.
     pub(crate) own: Style,
-    /// Rows that matter more than others.
+    /// Rows that are more important than others.
     pub(crate) strong: Style,
-    /// Units, guides and idle rows, which matter less.
+    /// Units, guides and idle rows, which are less important.
     pub(crate) faint: Style,
     /// The selected row, the sort column, the pause mark.
     pub(crate) reversed: Style,
 }
 
 impl Palette {
-    /// Uses only those of the terminal's 16 colours that are readable on white and on black in the
-    /// usual themes. That excludes yellow, blue, white, black and the bright colours. Faint is a
-    /// modifier, because "bright black" is the background of some themes.
+    /// Creates the styles. They use only those of the terminal's 16 colours that are readable on
+    /// white and on black in the usual themes. That excludes yellow, blue, white, black and the
+    /// bright colours. Faint is a modifier, because "bright black" is the background of some
+    /// themes.
     pub(crate) fn new(color: bool) -> Self {
         let paint = |color_of: Color| match color {
             true => Style::new().fg(color_of),
@@ -45,7 +46,7 @@ impl Palette {
         }
     }
 
-    /// Returns the style of a cause. The glyph of the cause says the same without colour.
+    /// Returns the style of a cause. The glyph of the cause shows the same without colour.
     pub(crate) fn cause(&self, cause: Cause) -> Style {
         match (cause_colour(cause), self.color) {
             (None, _) => self.faint,

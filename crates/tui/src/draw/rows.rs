@@ -20,10 +20,10 @@ use crate::table::lines::{Branch, Line};
 use crate::table::{Cell, Facts, View};
 use crate::text::{self, Align};
 
-/// Minimum scale of a row's graph, in CPUs. Rows that use little stay low, so that busy rows stand
-/// out.
+/// Minimum scale of a row's graph, in CPUs. The graphs of rows that use little stay low, so that
+/// busy rows stand out.
 const LEAST_PEAK: f32 = 0.5;
-/// CPU use from which a row is drawn in bold, in percent of one CPU.
+/// Minimum CPU use of a row that is drawn in bold, in percent of one CPU.
 const STRONG: f64 = 50.0;
 
 /// Draws headings and rows.
@@ -196,8 +196,8 @@ fn weight(facts: &Facts, line: &Line) -> Weight {
     }
 }
 
-/// Draws guides, name and the mark of a collapsed row. In a deep tree the nearest guides stay, and
-/// the name gets at least a third of the width.
+/// Draws guides, name and the mark of a collapsed row. In a deep tree only the nearest guides are
+/// drawn, and the name gets at least a third of the width.
 fn name(line: &Line, width: usize, base: Style, palette: &Palette) -> [Span<'static>; 2] {
     let guide = text::keep_end(&line.guide, width * 2 / 3);
     let room = width - text::width(&guide);

@@ -3,7 +3,7 @@
 const BLOCKS: [char; 9] = [' ', '▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 
 /// Draws values from 0 to `top` into `rows` lines from the top down, one column per value, oldest
-/// first. `None` is unknown and stays blank, while 0 draws a base line.
+/// first. `None` means unknown and is left blank, while 0 is drawn as a base line.
 pub(crate) fn graph(values: &[Option<f32>], top: f32, rows: usize) -> Vec<String> {
     let levels = 8 * rows;
     let heights: Vec<Option<usize>> = values
@@ -21,7 +21,7 @@ pub(crate) fn graph(values: &[Option<f32>], top: f32, rows: usize) -> Vec<String
         .collect()
 }
 
-/// Returns at least one eighth, so that an idle minute is a line and an unknown one is blank.
+/// Returns at least one eighth, so that an idle minute is a line, and an unknown minute is blank.
 fn height(value: f32, top: f32, levels: usize) -> usize {
     if top <= 0.0 {
         return 1;

@@ -8,7 +8,7 @@ use ratatui::text::Span;
 use crate::draw::palette::Palette;
 use crate::text::{self, Align};
 
-/// Returns the style of a verdict, by the party at fault.
+/// Returns the style of a verdict, depending on the party at fault.
 pub(crate) fn verdict_style(kind: VerdictKind, palette: &Palette) -> Style {
     match kind {
         VerdictKind::Quiet => palette.graph,
@@ -22,8 +22,8 @@ fn cause_style(cause: Cause, palette: &Palette) -> Style {
     palette.cause(cause)
 }
 
-/// Draws the causes of the waits as a bar. If `plain`, the parts have no style, because colours are
-/// unreadable on the reversed line of a selected row.
+/// Draws the causes of the waits as a bar. With `plain`, the parts have no style, because colours
+/// are unreadable on the reversed line of a selected row.
 pub(crate) fn causes(
     row: &WaitReportRow,
     columns: usize,
@@ -68,7 +68,7 @@ pub(crate) fn glyph(cause: Cause, palette: &Palette) -> Span<'static> {
     )
 }
 
-/// Returns the name of a verdict, or a shorter word if it does not fit; `…` before the first
+/// Returns the name of a verdict, or a shorter word if the name does not fit; `…` before the first
 /// verdict.
 pub(crate) fn verdict(kind: Option<VerdictKind>, width: usize) -> String {
     let word = kind.map_or("…", |kind| match kind.name() {

@@ -159,7 +159,7 @@ fn distribution(row: &WaitReportRow, width: usize, palette: &Palette) -> Vec<Lin
         .collect();
     let scale: String = match stripe {
         1 => WAIT_SCALE.to_owned(),
-        // Each label starts at the first column of its length.
+        // Each label starts at the first column of its wait length.
         _ => WAIT_SCALE
             .split_inclusive('s')
             .map(|part| {

@@ -19,7 +19,7 @@ const FIGURE: usize = 9;
 /// A column: heading and energy.
 type Part = (&'static str, fn(&ZoneAccount) -> u64);
 
-/// Ordered by priority: a narrow screen drops the last ones first.
+/// Columns in order of priority: a narrow screen drops the last ones first.
 const PARTS: [Part; 6] = [
     ("W", |account| account.total_uj),
     ("idle", |account| account.idle_uj),
@@ -38,7 +38,7 @@ pub(crate) fn draw(app: &App, area: Rect, palette: &Palette, frame: &mut Frame<'
         return;
     };
     let room = usize::from(area.width).saturating_sub(1 + NAME);
-    // The error column follows the parts and is dropped last.
+    // The error column follows these columns and is dropped last.
     let parts = &PARTS[..(room / FIGURE).saturating_sub(1).min(PARTS.len())];
     put(frame, area, 0, &heading(parts, energy, palette));
     for (y, zone) in (1..).zip(&energy.zones) {
@@ -81,7 +81,7 @@ fn line(zone: &ZoneReport, parts: &[Part], window_ns: u64, palette: &Palette) ->
     }
     for (_, part) in parts {
         let watts = part(&zone.account) as f64 * 1e3 / window_ns.max(1) as f64;
-        // A meter that did not move gives no figure.
+        // If a meter did not move, there is no figure.
         let figure = match zone.still {
             true => "-".to_owned(),
             false => watts_alone(watts),
