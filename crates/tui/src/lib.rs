@@ -3,7 +3,7 @@
 //! [`run`] takes batches from a channel and shows the difference between consecutive batches.
 //! [`replay`] shows any moment of a recording. Each module below uses only the modules before it:
 //!
-//! - `data`: the last minute of batches, and what is derived from them;
+//! - `data`: the last minute of batches, and data derived from them;
 //! - `table`: rows, columns and their order;
 //! - `state`: the user's choices, independent of a terminal;
 //! - `draw`: the state as lines of text;

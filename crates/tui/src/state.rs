@@ -39,7 +39,7 @@ pub(crate) enum Input {
     Mouse(Pointer),
     /// The next batch arrived.
     Batch(Box<Batch>),
-    /// The place in the recording changed, or more of it was read.
+    /// The position in the recording changed, or more of the recording was read.
     Place(Box<Fresh>),
     /// The terminal was resized.
     Size(Size),
@@ -72,7 +72,7 @@ pub(crate) struct App {
     about: About,
     /// Time between two batches.
     pub(crate) interval: Duration,
-    /// Local time less UTC; see [`Options`].
+    /// Difference between local time and UTC; see [`Options`].
     pub(crate) utc_offset: fn(u64) -> i32,
     /// The data on the screen.
     pub(crate) shown: Data,
@@ -106,10 +106,10 @@ pub(crate) struct App {
     pub(crate) scroll: usize,
     /// The row shown in the detail pane.
     pub(crate) detail: Option<Detail>,
-    /// The selected row. It is `None` until the user selects one, so that the table stays at its
-    /// top.
+    /// The selected row. It is `None` until the user selects a row, so that the table keeps showing
+    /// its first row.
     selected: Option<Key>,
-    /// Last position of the selected row, used when the row is gone.
+    /// Last position of the selected row, which is used when the row has disappeared.
     cursor: usize,
     /// First visible line of the table.
     pub(crate) offset: usize,
@@ -117,7 +117,7 @@ pub(crate) struct App {
     pane_height: PaneHeight,
     /// The lines of the table.
     pub(crate) lines: Vec<Line>,
-    /// The place in the recording, if a recording is shown.
+    /// The position in the recording, if a recording is shown.
     pub(crate) place: Option<Place>,
     /// Whether the user wants to quit.
     pub(crate) quit: bool,
@@ -166,13 +166,13 @@ impl App {
         app
     }
 
-    /// Turns the state into that of a recording with the given end.
+    /// Changes the state to that of a recording with the given end.
     pub(crate) fn recorded(mut self, options: &Options, end_unix_ns: u64) -> Self {
         self.place = Some(Place::new(end_unix_ns, options.moment));
         self
     }
 
-    /// Takes the place in the recording that the user wants to go to.
+    /// Takes the position in the recording to which the user wants to move.
     pub(crate) fn take_wish(&mut self) -> Option<Travel> {
         self.place.as_mut()?.wish.take()
     }
@@ -212,7 +212,7 @@ impl App {
         self
     }
 
-    /// Returns what columns need to know of the state.
+    /// Returns the part of the state that columns need.
     pub(crate) fn facts(&self) -> Facts {
         let window = self.shown.window.as_ref();
         Facts {
@@ -227,8 +227,8 @@ impl App {
         }
     }
 
-    /// Returns the position in [`COLUMNS`] of the sort column. If the level lacks the chosen one,
-    /// it is the view's default.
+    /// Returns the position in [`COLUMNS`] of the sort column. If the level lacks the column that
+    /// the user chose, this is the view's default.
     pub(crate) fn sort(&self) -> usize {
         match COLUMNS[self.sort].is_there(&self.facts()) {
             true => self.sort,
@@ -240,8 +240,8 @@ impl App {
         }
     }
 
-    /// Returns the level of the rows. Waits are not recorded per process, so that view shows
-    /// containers instead.
+    /// Returns the level of the rows. Waits are not recorded per process, so the view of waits
+    /// shows containers instead.
     pub(crate) fn level(&self) -> Level {
         match self.view {
             View::Use | View::Energy => self.wished,
@@ -283,7 +283,8 @@ impl App {
         }
     }
 
-    /// Returns the number of lines of the zones above the table: a heading and one line each.
+    /// Returns the number of lines that the zones take above the table: a heading, and one line for
+    /// each zone.
     pub(crate) fn zones(&self) -> u16 {
         let energy = self.shown.window.as_ref().and_then(|w| w.energy.as_ref());
         match (self.view, energy) {
@@ -377,7 +378,7 @@ impl App {
         }
     }
 
-    /// Switches to the view. The selected row stays selected if the view has it.
+    /// Switches to the view. The selected row stays selected if the view contains it.
     fn turn(&mut self, view: View) {
         self.orders[self.view as usize] = (self.sort, self.descending);
         self.view = view;

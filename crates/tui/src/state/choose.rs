@@ -41,7 +41,7 @@ impl App {
             Motion::PageDown => self.marked + page,
         };
         self.marked = to.min(last);
-        // A heading is above the columns.
+        // The first line is a heading, and the columns follow.
         let least = (self.marked + 2).saturating_sub(page);
         self.scroll = self.scroll.clamp(least, self.marked.max(least));
     }
@@ -65,8 +65,8 @@ impl App {
         }
     }
 
-    /// Handles a click or a turn of the wheel. A click on a heading sorts by it or reverses the
-    /// order. A click on a row selects it, and opens it if it is already selected.
+    /// Handles a click or a turn of the wheel. A click on a heading sorts by that column or
+    /// reverses the order. A click on a row selects it, and opens it if it is already selected.
     pub(super) fn point(&mut self, pointer: Pointer) {
         match (pointer.what, self.mode) {
             (Pointed::Up, Mode::Table | Mode::Filter | Mode::Goto) => {

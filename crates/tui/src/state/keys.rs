@@ -159,11 +159,11 @@ impl Pointer {
     }
 }
 
-/// Keys with the same effect.
+/// Keys that have the same effect.
 pub(crate) struct Binding {
     /// The keys. The footer shows the first.
     pub(crate) keys: &'static [Press],
-    /// The modes in which the keys work.
+    /// The modes in which the keys are active.
     pub(crate) modes: &'static [Mode],
     /// The effect.
     pub(crate) action: Action,
@@ -274,7 +274,7 @@ pub(crate) const KEYS: &[Binding] = &[
     bind(&[ctrl('u')], FILTER, Action::EraseAll, "delete all", None),
 ];
 
-/// Number of bindings that precede those of a recording: quit and help.
+/// Number of bindings that are listed before those of a recording: quit and help.
 const FIRST: usize = 3;
 
 /// Key bindings of a recording. They take precedence over [`KEYS`].
@@ -294,7 +294,7 @@ pub(crate) const TRAVEL_KEYS: &[Binding] = &[
     bind(&[ctrl('u')], GOTO, Action::EraseAll, "delete all", None),
 ];
 
-/// Returns the key bindings with their labels. With a recording, keys that it overrides are left
+/// Returns the key bindings with their labels. For a recording, keys that it overrides are left
 /// out.
 pub(crate) fn bindings(recorded: bool) -> Vec<(&'static Binding, Vec<String>)> {
     let own = if recorded { TRAVEL_KEYS } else { &[] };
@@ -340,8 +340,8 @@ pub(crate) fn action(mode: Mode, press: Press, recorded: bool) -> Option<Action>
 }
 
 impl Press {
-    /// Returns the key press of a terminal event, if it is one. Shift is part of the character. Alt
-    /// with a key is not treated as the key.
+    /// Returns the key press of a terminal event, if the event is one. Shift is part of the
+    /// character. A key pressed with Alt is not treated as that key.
     pub(crate) fn from_event(event: &Event) -> Option<Self> {
         let key = event.as_key_event()?;
         let plain = key

@@ -2,7 +2,7 @@
 
 use ratatui::layout::{Rect, Size};
 
-/// The parts of the screen. A part without room is empty.
+/// The parts of the screen. A part for which there is no room is empty.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Areas {
     /// The node and the agent, on one to four lines.
@@ -46,7 +46,7 @@ pub(crate) fn areas(size: Size, warning: bool, zones: u16) -> Areas {
     let warning = take(u16::from(warning && height >= 9));
     let status = take(u16::from(height >= 7));
     let footer = u16::from(height >= 3);
-    // Zones take at most a third of a tall screen, to leave room for the rows.
+    // On a tall screen, zones take at most a third, to leave room for the rows.
     let zones = take(if height < 12 {
         0
     } else {
@@ -85,7 +85,7 @@ pub(crate) fn areas(size: Size, warning: bool, zones: u16) -> Areas {
 }
 
 impl Areas {
-    /// Lets the pane cover everything except the keys. The help needs the room.
+    /// Makes the pane cover everything except the keys. The help needs that much room.
     pub(crate) fn covered(self) -> Self {
         let none = |area: Rect| Rect { height: 0, ..area };
         Self {

@@ -39,7 +39,7 @@ impl App {
         self.selected = self.lines.get(row).map(|line| line.item.key.clone());
     }
 
-    /// Moves the selection onto the screen after the table was scrolled.
+    /// After the table was scrolled, moves the selection onto the screen.
     pub(super) fn keep_on_screen(&mut self) {
         let page = usize::from(self.areas().body.height).max(1);
         let last = self.lines.len().saturating_sub(1);
@@ -52,7 +52,7 @@ impl App {
 
     pub(super) fn scroll(&mut self, motion: Motion) {
         let page = usize::from(self.areas().pane.height).max(1);
-        // The end is unknown here; `refresh` limits the value.
+        // The last line is unknown here; `refresh` limits the value.
         self.scroll = match motion {
             Motion::Home => 0,
             Motion::End => usize::MAX,
@@ -63,8 +63,8 @@ impl App {
         };
     }
 
-    /// Keeps the selected row selected and visible. If the row is gone, selects the one in its
-    /// place.
+    /// Keeps the selected row selected and visible. If the row has disappeared, selects the row at
+    /// its position.
     pub(super) fn hold_selection(&mut self) {
         let page = usize::from(self.areas().body.height).max(1);
         if self.selected.is_some() && !self.lines.is_empty() {

@@ -1,4 +1,4 @@
-//! The place in a recording.
+//! The position in a recording.
 
 use crate::data::Data;
 
@@ -21,26 +21,26 @@ pub(crate) enum Travel {
     Verdict,
 }
 
-/// What the screen shows at a place in a recording.
+/// Data to show at a position in a recording.
 #[derive(Debug)]
 pub(crate) struct Fresh {
     pub(crate) data: Data,
-    /// The place: time of the last batch, in nanoseconds since 1970.
+    /// The position: time of the last batch, in nanoseconds since 1970.
     pub(crate) time_unix_ns: u64,
     /// Playback speed; `None` while stopped.
     pub(crate) speed: Option<u32>,
-    /// Whether more is still being read.
+    /// Whether more batches are still being read.
     pub(crate) busy: bool,
 }
 
 /// Parses a moment that the user typed, given the end of the recording, into nanoseconds since
-/// 1970. Returns the reason if it cannot.
+/// 1970. If that fails, returns the reason.
 pub type Moment = fn(&str, u64) -> Result<u64, String>;
 
 /// Playback speeds. Each press of the key selects the next one.
 const SPEEDS: [u32; 6] = [1, 2, 5, 10, 30, 60];
 
-/// The recording as the state sees it.
+/// The recording, as the state represents it.
 #[derive(Clone, Debug)]
 pub(crate) struct Place {
     /// End of the recording.
@@ -54,7 +54,7 @@ pub(crate) struct Place {
     pub(crate) typed: String,
     /// Why the typed moment was rejected.
     pub(crate) refused: Option<String>,
-    /// The move that the user asked for; the loop takes it.
+    /// The move that the user requested; the loop takes it.
     pub(crate) wish: Option<Travel>,
 }
 

@@ -12,11 +12,11 @@ use crate::table::lines::{Branch, Line};
 use crate::table::tree::Node;
 use crate::table::{Item, SortKey};
 
-/// Maximum indentation in levels. Untrusted users choose the depth of trees.
+/// Maximum indentation in levels. Without a limit, untrusted users could choose the depth of trees.
 const MAX_INDENT: usize = 24;
 
 /// Orders the nodes as a tree. Siblings are sorted by the sum over their subtrees, and every row
-/// shows that sum. Rows that match stay, with their ancestors.
+/// shows that sum. Rows that match are kept, with their ancestors.
 pub(crate) fn arrange(
     mut nodes: Vec<Node>,
     collapsed: &HashSet<Key>,
@@ -61,8 +61,8 @@ pub(crate) fn arrange(
     tree.lines(&roots)
 }
 
-/// Orders every node after its parent. A cycle of parents, which pid reuse between two reads can
-/// cause, is cut open.
+/// Orders every node after its parent. If parents form a cycle, which pid reuse between two reads
+/// can cause, breaks the cycle.
 fn top_down(nodes: &mut [Node]) -> Vec<usize> {
     let mut children = vec![Vec::new(); nodes.len()];
     for (i, node) in nodes.iter().enumerate() {

@@ -23,8 +23,8 @@ pub enum View {
     Energy,
 }
 
-/// The kinds of energy zone that are attributed to rows. A kind is `true` if no other kind contains
-/// it.
+/// The kinds of energy zone that are attributed to rows. The value of a kind is `true` if no other
+/// kind contains it.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Charged([Option<bool>; ZoneKind::ALL.len()]);
 
@@ -35,17 +35,17 @@ impl Charged {
         Self(ZoneKind::ALL.map(of))
     }
 
-    /// Returns whether rows have energy of that kind.
+    /// Returns whether energy of that kind is attributed to rows.
     pub(crate) fn has(&self, wanted: ZoneKind) -> bool {
         self.kinds().any(|(kind, _)| kind == wanted)
     }
 
-    /// Returns whether rows have any energy, from a meter or a model.
+    /// Returns whether any energy is attributed to rows, from a meter or a model.
     pub(crate) fn is_any(&self) -> bool {
         self.kinds().next().is_some()
     }
 
-    /// Returns the sum over all kinds that no other contains, in microjoules; `None` without a
+    /// Returns the sum over all kinds that no other kind contains, in microjoules; `None` without a
     /// meter.
     pub(crate) fn total_uj(&self, joules: &Joules) -> Option<u64> {
         let roots = self.kinds().filter(|(_, root)| *root);
@@ -59,7 +59,7 @@ impl Charged {
     }
 }
 
-/// Facts that columns need besides the row.
+/// Facts that columns need in addition to the row.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Facts {
     /// The current view.
@@ -76,7 +76,7 @@ pub(crate) struct Facts {
     pub(crate) nominal_hertz: Option<u64>,
 }
 
-/// A row, with what the table adds to it.
+/// A row, with values that the table adds to it.
 #[derive(Clone, Debug)]
 pub(crate) struct Item {
     /// The row's identity.
@@ -91,13 +91,13 @@ pub(crate) struct Item {
 
 /// A column of the table.
 pub(crate) struct Column {
-    /// The heading. In the sort column, a mark follows it.
+    /// The heading. In the sort column, a mark follows the heading.
     pub(crate) title: &'static str,
     /// Description for the help.
     pub(crate) help: &'static str,
     /// Minimum width on the terminal.
     pub(crate) width: usize,
-    /// Maximum width when there is room.
+    /// Maximum width if there is room.
     pub(crate) widest: usize,
     /// Narrow terminals drop columns with higher numbers first.
     pub(crate) priority: u8,
@@ -109,19 +109,19 @@ pub(crate) struct Column {
     pub(crate) cell: Cell,
 }
 
-/// Contents of a column, which also determine how it sorts.
+/// Contents of a column, which also determine how rows are sorted by it.
 pub(crate) enum Cell {
     /// The name, with the guides of the tree.
     Name,
     /// Text.
     Text(fn(&Facts, &Item) -> String),
-    /// The graph of the last minute. It sorts by average.
+    /// The graph of the last minute, which is sorted by average.
     Minute,
-    /// The histogram of wait lengths. It cannot be sorted by.
+    /// The histogram of wait lengths, by which rows cannot be sorted.
     Lengths,
-    /// The causes of the waits, as a bar. It cannot be sorted by.
+    /// The causes of the waits, as a bar, by which rows cannot be sorted.
     Causes,
-    /// The verdict. It sorts by severity.
+    /// The verdict, which is sorted by severity.
     Verdict,
     /// A number and its format; `-` if the number is missing.
     Number(fn(&Facts, &Item) -> Option<f64>, fn(f64) -> String),
@@ -130,9 +130,9 @@ pub(crate) enum Cell {
 /// The value by which a row is sorted.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum SortKey {
-    /// A number; negative if missing.
+    /// A number; negative if it is missing.
     Number(f64),
-    /// A text, in lower case.
+    /// A text in lower case.
     Text(String),
 }
 

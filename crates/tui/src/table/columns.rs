@@ -16,8 +16,7 @@ pub(crate) const WAIT: usize = position("WAIT/s");
 /// Position in [`COLUMNS`] of the default sort column in the view of energy.
 pub(crate) const WATTS: usize = position("W");
 
-/// Returns the position of the first column with the title. A title that does not exist is a
-/// compile error.
+/// Returns the position of the first column with this title. If there is none, compilation fails.
 const fn position(title: &str) -> usize {
     let mut index = 0;
     while !equal(COLUMNS[index].title.as_bytes(), title.as_bytes()) {
@@ -39,8 +38,8 @@ const WAITS: &[View] = &[View::Waits];
 const ENERGY: &[View] = &[View::Energy];
 const USE_AND_ENERGY: &[View] = &[View::Use, View::Energy];
 
-/// All columns, from left to right. The columns of a view are adjacent, except those shared between
-/// views.
+/// All columns, from left to right. The columns of a view are adjacent, except for columns that
+/// several views share.
 pub(crate) const COLUMNS: &[Column] = &[
     Column {
         title: "PID",

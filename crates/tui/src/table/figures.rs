@@ -28,13 +28,13 @@ pub(crate) fn cpu_percent(facts: &Facts, item: &Item) -> Option<f64> {
     rate(facts, item, Counter::CpuTime).map(|rate| rate / 1e7)
 }
 
-/// Returns the active energy in the window, in microjoules, summed over kinds that no other
+/// Returns the active energy in the window, in microjoules, summed over kinds that no other kind
 /// contains.
 pub(crate) fn microjoules(facts: &Facts, item: &Item) -> Option<f64> {
     facts.charged.total_uj(&item.row.joules).map(|uj| uj as f64)
 }
 
-/// Returns the active power in watts, summed over kinds that no other contains.
+/// Returns the active power in watts, summed over kinds that no other kind contains.
 pub(crate) fn watts(facts: &Facts, item: &Item) -> Option<f64> {
     power(facts, microjoules(facts, item)?)
 }
@@ -86,14 +86,14 @@ pub(crate) fn wait_rate(facts: &Facts, item: &Item) -> Option<f64> {
     (facts.window_ns > 0).then(|| waited as f64 * 1e9 / facts.window_ns as f64)
 }
 
-/// Returns how long others waited behind the row, in nanoseconds per second.
+/// Returns how long others waited for the row, in nanoseconds per second.
 pub(crate) fn hurts_rate(facts: &Facts, item: &Item) -> Option<f64> {
     let hurts = waits(item)?.hurts.wait_ns;
     (facts.window_ns > 0).then(|| hurts as f64 * 1e9 / facts.window_ns as f64)
 }
 
-/// Returns the waits' share of the time that the threads wanted the CPU, in percent. It is `None`
-/// if the threads wanted none.
+/// Returns the waits' share of the time for which the threads wanted a CPU, in percent. It is
+/// `None` if the threads did not want a CPU.
 pub(crate) fn wait_percent(_: &Facts, item: &Item) -> Option<f64> {
     let row = waits(item)?;
     let (waited, wanted) = (row.total_ns(), row.total_ns() + row.cpu_ns);
@@ -116,14 +116,14 @@ pub(crate) fn waiting_now(_: &Facts, item: &Item) -> Option<f64> {
     (waiting.threads > 0).then_some(waiting.longest_ns as f64)
 }
 
-/// Returns the name of the culprit of most waits, escaped for a terminal; empty if there is none.
-/// The name is formatted for the level.
+/// Returns the name of the culprit that caused most of the wait, escaped for a terminal; empty if
+/// there is none. The name is formatted for the level.
 pub(crate) fn culprit(level: Level, item: &Item) -> String {
     let culprit = waits(item).and_then(WaitReportRow::main_culprit);
     culprit.map_or_else(String::new, |party| escape(&party.name(level)))
 }
 
-/// Returns the main culprit's share of the waits behind others, in percent.
+/// Returns the main culprit's share of the waits for others, in percent.
 pub(crate) fn culprit_percent(_: &Facts, item: &Item) -> Option<f64> {
     let row = waits(item)?;
     let others = row.others_ns();
@@ -131,13 +131,14 @@ pub(crate) fn culprit_percent(_: &Facts, item: &Item) -> Option<f64> {
     (others > 0).then_some(share)
 }
 
-/// Returns the latest verdict; `None` until there is one.
+/// Returns the latest verdict; `None` before the first verdict.
 pub(crate) fn verdict(item: &Item) -> Option<VerdictKind> {
     let last = item.waited.as_ref()?.verdict.as_ref()?;
     Some(last.row().verdict.kind)
 }
 
-/// Returns the severity of the verdict. Harm by others is more severe than self-inflicted waits.
+/// Returns the severity of the verdict. Waits caused by others are more severe than self-inflicted
+/// waits.
 pub(crate) fn severity(item: &Item) -> Option<f64> {
     Some(match verdict(item)? {
         VerdictKind::Quiet => 0.0,

@@ -13,9 +13,9 @@ use crate::table::{Cell, Facts, View};
 /// Blanks between columns.
 const GAP: usize = 1;
 
-/// Chooses the columns that fit into `width`, each followed by one blank. Spare width goes to names
-/// first, then to graphs, and the rest to the name column, because paths have any length. `hidden`
-/// holds positions in [`COLUMNS`] that the user has hidden.
+/// Chooses the columns that fit into `width`, each followed by one blank. Spare width goes first to
+/// names, then to graphs, and the rest to the name column, because paths can be long. `hidden`
+/// contains the positions in [`COLUMNS`] that the user has hidden.
 pub(crate) fn fit(facts: &Facts, hidden: &HashSet<usize>, width: usize, tree: bool) -> Vec<Placed> {
     let there: Vec<usize> = (0..COLUMNS.len())
         .filter(|&i| COLUMNS[i].is_there(facts) && !hidden.contains(&i))
@@ -26,7 +26,8 @@ pub(crate) fn fit(facts: &Facts, hidden: &HashSet<usize>, width: usize, tree: bo
             let column = &COLUMNS[i];
             let (least, turn) = match column.cell {
                 Cell::Name => (name_width(facts, width, tree), 0),
-                // Verdict and culprit grow with the terminal before another column is added.
+                // The columns of the verdict and the culprit grow with the terminal before another
+                // column is added.
                 Cell::Verdict => ((width / 4).clamp(column.width, column.widest), 1),
                 Cell::Text(_) if facts.view == View::Waits => {
                     ((width / 5).clamp(column.width, column.widest), 1)
@@ -57,9 +58,9 @@ pub(crate) fn fit(facts: &Facts, hidden: &HashSet<usize>, width: usize, tree: bo
     placed
 }
 
-/// Returns the minimum width of the name. At 11 columns, CPU use still fits on a terminal of 20
-/// columns. The kernel cuts process names to 15 characters; other names, and trees, can have any
-/// length.
+/// Returns the minimum width of the name. With 11 columns, CPU use still fits on a terminal of 20
+/// columns. The kernel truncates process names to 15 characters; other names, and trees, can have
+/// any length.
 fn name_width(facts: &Facts, width: usize, tree: bool) -> usize {
     match (width, facts.level) {
         (0..40, _) if facts.view == View::Waits => width.saturating_sub(12).clamp(4, 14),
