@@ -22,24 +22,25 @@ use crate::terminal::screen::Screen;
 
 pub use self::player::{Recorded, Run};
 
-/// Maximum delay before a batch or the request to stop is noticed. Keys are noticed immediately.
+/// Maximum delay before the loop notices a batch or the request to stop. Keys are noticed
+/// immediately.
 const PATIENCE: Duration = Duration::from_millis(50);
 
-/// Reason for the end of the view.
+/// Why the view ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
-    /// The user or `stop` asked for it.
+    /// The user or `stop` requested it.
     Quit,
-    /// The sender of batches is gone.
+    /// The sender of batches no longer exists.
     SourceGone,
 }
 
 /// Takes over the terminal and shows the batches until `q`, Ctrl-C, `stop` or the end of the
 /// channel.
 ///
-/// Every batch must be sent, in order, because each names only the processes that ended since the
-/// previous one. The terminal is restored before this function returns. If a thread panics, the
-/// terminal is restored before the panic message is printed.
+/// Every batch must be sent, in order, because each batch lists only the processes that ended since
+/// the previous batch. The terminal is restored before this function returns. If a thread panics,
+/// the panic message is printed after the terminal was restored.
 ///
 /// # Errors
 ///
@@ -116,7 +117,7 @@ impl Source {
 
     fn travel(&self, wish: Travel) {
         if let Self::Recorded(_, travels) = self {
-            // If the player is gone, the next call of `next` reports the end.
+            // If the player no longer exists, the next call of `next` reports that.
             let _ = travels.send(wish);
         }
     }
@@ -162,7 +163,7 @@ pub(crate) fn drive(
             return Ok(End::Quit);
         }
         // If processing a batch takes longer than the interval, another batch is always ready. The
-        // screen and the keyboard must not wait until none is left.
+        // screen and the keyboard must not wait until there are none.
         let since = Instant::now();
         while since.elapsed() < PATIENCE {
             match source.next() {

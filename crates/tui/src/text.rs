@@ -1,4 +1,4 @@
-//! Fitting of text, and formatting of durations.
+//! Fits text into columns, and formats durations.
 
 pub(crate) use noctule_text::{Align, keep_end, keep_start, pad, shorten, width, wrap};
 
@@ -13,7 +13,7 @@ mod tests {
 
     use super::*;
 
-    /// Otherwise columns would start at other positions than computed.
+    /// Otherwise columns would start at positions that differ from the computed ones.
     #[test]
     fn text_width_equals_the_drawn_width() {
         for text in [

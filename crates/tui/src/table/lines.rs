@@ -40,11 +40,11 @@ pub(crate) struct Line {
     pub(crate) matched: bool,
     /// Whether the row has children in the tree.
     pub(crate) branch: Branch,
-    /// The descendants, whose figures are included in the row's own.
+    /// The descendants, whose figures are included in the row's own figures.
     pub(crate) below: Below,
 }
 
-/// Determines the lines and their order.
+/// Determines which lines the table has, and their order.
 pub(crate) struct Wish<'a> {
     /// The level and the window.
     pub(crate) facts: Facts,
@@ -54,7 +54,7 @@ pub(crate) struct Wish<'a> {
     pub(crate) column: &'a Column,
     /// Whether the largest value comes first.
     pub(crate) descending: bool,
-    /// Whether to build a tree. The level must have one.
+    /// Whether to build a tree, which requires a level that has one.
     pub(crate) tree: bool,
     /// Collapsed rows of the tree.
     pub(crate) collapsed: &'a HashSet<Key>,
@@ -96,7 +96,7 @@ pub(crate) fn lines(data: &Data, wish: &Wish<'_>) -> Vec<Line> {
         } else {
             order
         };
-        // Rows with equal keys keep their order from one window to the next.
+        // Rows with equal sort keys keep their order from one window to the next.
         order.then_with(|| line_a.item.key.cmp(&line_b.item.key))
     });
     sorted.into_iter().map(|(_, line)| line).collect()
@@ -136,7 +136,7 @@ fn waited(waited: &Arc<Waited>, level: Level) -> Line {
 }
 
 /// Returns whether the line matches by [`matches`], by its culprit or by its verdict. A search for
-/// a noisy group thus finds its victims.
+/// a noisy group therefore also finds its victims.
 fn finds(line: &Line, level: Level, filter: &str) -> bool {
     let verdict = figures::verdict(&line.item).map_or("", VerdictKind::name);
     matches(&line.item.row, level, filter)
@@ -147,7 +147,7 @@ fn finds(line: &Line, level: Level, filter: &str) -> bool {
 }
 
 /// Returns whether the filter occurs in the row's name, pid, container id or path, or in its
-/// namespace, pod, container or unit. Names are compared in the form shown, so that users can type
+/// namespace, pod, container or unit. Names are compared as they are shown, so that users can type
 /// what they read.
 fn matches(row: &Row, level: Level, filter: &str) -> bool {
     let contains = |text: &str| text.to_lowercase().contains(filter);

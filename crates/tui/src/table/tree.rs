@@ -45,8 +45,8 @@ fn processes(data: &Data, batch: &Batch) -> Vec<Node> {
         .collect();
     let mut position: HashMap<u32, usize> = HashMap::new();
     for (i, node) in nodes.iter().enumerate() {
-        // After pid reuse, an ended process and a live one share a pid. The live process has the
-        // children.
+        // After pid reuse, an ended process and a live process have the same pid. The children
+        // belong to the live process.
         if let Some(process) = &node.item.row.process
             && (!process.exited || !position.contains_key(&process.id.pid))
         {
@@ -116,8 +116,8 @@ fn cgroups(data: &Data, batch: &Batch) -> Vec<Node> {
     nodes
 }
 
-/// Creates the row of a group without threads of its own. The agent may never have seen the group,
-/// so its id can be unknown.
+/// Creates the row of a group without its own threads. The agent may never have seen the group, so
+/// its id can be unknown.
 fn idle_cgroup(owner: Option<Arc<Owner>>, path: String) -> Row {
     let unseen = || {
         Arc::new(Owner {

@@ -13,7 +13,7 @@ use ratatui::crossterm::event::{self, Event};
 const PATIENCE: Duration = Duration::from_millis(50);
 
 /// A thread that reads the keyboard. When the terminal hangs up, crossterm's `read` never returns,
-/// because it reads the end of file forever. The main loop must still notice `stop` then.
+/// because it keeps reading end of file. In that case the main loop must still notice `stop`.
 pub(crate) struct Keyboard {
     /// Events from the terminal. An error is the last item.
     pub(crate) events: Receiver<io::Result<Event>>,
@@ -33,13 +33,14 @@ impl Keyboard {
 }
 
 impl Drop for Keyboard {
-    /// Does not join the thread, which may never end.
+    /// Does not join the thread, because it may never end.
     fn drop(&mut self) {
         self.done.store(true, Ordering::Relaxed);
     }
 }
 
-/// Forwards the next event. Returns false if the receiver is gone or the terminal cannot be read.
+/// Forwards the next event. Returns false if the receiver no longer exists or the terminal cannot
+/// be read.
 fn forward(sender: &SyncSender<io::Result<Event>>) -> bool {
     let event = match event::poll(PATIENCE) {
         Ok(false) => return true,

@@ -34,23 +34,24 @@ impl Run {
 
 /// A recording that can be read from any moment.
 pub trait Recorded: Sync {
-    /// Returns the runs of the agent in order; at least one. Their clocks may not be in order.
+    /// Returns the runs of the agent in order. There is at least one run. The clocks of the runs
+    /// may not be in order.
     fn runs(&self) -> Vec<Run>;
 
     /// Returns the number of the last batch of a run that is not later than `time_unix_ns`. If the
-    /// clock passed that moment twice, the later batch counts.
+    /// clock passed that moment twice, the later batch is used.
     fn number_at(&self, run: usize, time_unix_ns: u64) -> u64;
 
     /// Returns the batches of a run, starting with the last one whose number is at most `number`.
     fn batches(&self, run: usize, number: u64) -> Box<dyn Iterator<Item = Batch> + '_>;
 }
 
-/// Number of batches from which the first picture after a jump is made. The minute before the
+/// Number of batches that are read for the first picture after a jump. The minute before the
 /// picture is read afterwards.
 const QUICK: usize = 3;
 
 /// Maximum number of batches before the current one that are kept in memory. They cover the minute
-/// that a step back needs.
+/// that is needed for a step back.
 const KEPT: usize = 2 * LENGTH;
 
 /// Capacity of the channel through which pictures are sent.
@@ -61,7 +62,7 @@ const FRAME: Duration = Duration::from_millis(100);
 
 const MINUTE: u64 = 60_000_000_000;
 
-/// Plays the recording until the channel of moves or of pictures is closed.
+/// Plays the recording until the channel of moves or the channel of pictures is closed.
 pub(crate) fn play(
     source: &dyn Recorded,
     options: &Options,
@@ -77,11 +78,11 @@ pub(crate) fn play(
     }
 }
 
-/// The screen has closed its channel.
+/// An error: the screen has closed its channel.
 #[derive(Debug)]
 pub(crate) struct Gone;
 
-/// A move that arrived in the meantime, if any.
+/// A move that arrived meanwhile, if any.
 type Next = Result<Option<Travel>, Gone>;
 
 struct Player<'a> {
@@ -100,7 +101,7 @@ struct Player<'a> {
     /// The batches after those in `kept`.
     later: Box<dyn Iterator<Item = Batch> + 'a>,
     data: Data,
-    /// Whether `data` covers the minute before the current batch, or everything before it.
+    /// Whether `data` covers the minute before the current batch, or all batches before it.
     whole: bool,
     /// Playback speed as a multiple of the recorded speed.
     speed: Option<u32>,
@@ -139,7 +140,7 @@ impl<'a> Player<'a> {
         self.kept.get(self.at).map_or(0, |batch| batch.sequence)
     }
 
-    /// Waits for a move, and plays in the meantime.
+    /// Waits for a move, and plays meanwhile.
     fn wait(&mut self) -> Result<Travel, Gone> {
         let mut begun = (Instant::now(), self.time());
         let mut drawn = Instant::now();
@@ -159,8 +160,8 @@ impl<'a> Player<'a> {
             while let Some(time) = self.upcoming().filter(|time| *time <= now) {
                 let set_back = time < self.time();
                 moved |= self.step();
-                // If reading is slower than playback, the clock of playback restarts here. Catching
-                // up would delay keys and pictures more and more.
+                // If reading is slower than playback, the playback clock restarts here. Catching up
+                // would delay keys and pictures more and more.
                 if set_back || Instant::now() >= caught_up {
                     begun = (Instant::now(), time);
                     break;
@@ -200,7 +201,7 @@ impl<'a> Player<'a> {
         }
     }
 
-    /// Returns the run of a moment: the last run that contains it, or else the run that ended last
+    /// Returns the run of a moment: the last run that contains it, or else the last run that ended
     /// before it.
     fn run_of(&self, time: u64) -> usize {
         let runs = || self.runs.iter().enumerate();
@@ -232,8 +233,8 @@ impl<'a> Player<'a> {
         self.go_to(run, number)
     }
 
-    /// Moves by as many batches as these minutes have at the run's interval, at most to the end of
-    /// the run. From the end of a run, moves into the next one.
+    /// Moves by the number of batches that these minutes have at the run's interval, at most to the
+    /// last batch of the run. From the last batch of a run, moves to the next run.
     fn go_by(&mut self, minutes: i64) -> Next {
         let on = minutes >= 0;
         if on && self.upcoming().is_none() && self.run + 1 < self.runs.len() {
@@ -256,8 +257,8 @@ impl<'a> Player<'a> {
         self.go_to(self.run, number)
     }
 
-    /// Goes to a batch. It first shows the few batches that are quick to read. It then reads the
-    /// minute before them, unless a key is pressed.
+    /// Goes to a batch. First shows the result of the few batches that are quick to read. Then
+    /// reads the minute before them, unless a key is pressed.
     fn go_to(&mut self, run: usize, number: u64) -> Next {
         let has = run == self.run && self.stand_at(number) && self.keeps_minute();
         if !has {
@@ -276,7 +277,7 @@ impl<'a> Player<'a> {
         self.complete()
     }
 
-    /// Shows the place, with the minute before it.
+    /// Shows the current position, with the minute before it.
     fn settle(&mut self) -> Next {
         self.show(!self.whole)?;
         match self.whole {
@@ -308,13 +309,14 @@ impl<'a> Player<'a> {
         self.settle()
     }
 
-    /// Returns whether memory holds the minute before the current batch, or everything before it.
+    /// Returns whether memory contains the minute before the current batch, or all batches before
+    /// it.
     fn keeps_minute(&self) -> bool {
         self.at >= LENGTH || self.begun
     }
 
-    /// Reads the minute before a batch, and goes to the batch. If batches were lost, it starts
-    /// reading earlier.
+    /// Reads the minute before a batch, and goes to the batch. If batches were lost, starts reading
+    /// earlier.
     fn fill_minute(&mut self, number: u64) {
         let mut back = LENGTH;
         loop {
@@ -360,7 +362,7 @@ impl<'a> Player<'a> {
         let from = first.is_some_and(|it| it.sequence <= number || self.begun);
         let there = from && last.is_some_and(|it| it.sequence >= number);
         self.at = reached.saturating_sub(1);
-        // The first batch alone makes no window.
+        // The first batch alone does not form a window.
         if self.at == 0 && self.upcoming().is_some() {
             self.at = 1;
         }
@@ -419,7 +421,7 @@ impl<'a> Player<'a> {
         self.show(true)?;
         let from = self.number();
         for run in self.run..self.runs.len() {
-            // Starts earlier, to judge the same windows as a jump to that moment would.
+            // Starts earlier, so that the same windows are judged as after a jump to that moment.
             let mut judge = self.judge();
             let is_same = run == self.run;
             let begin = from.saturating_sub(LENGTH as u64 + 1);

@@ -16,7 +16,7 @@ type Hook = dyn Fn(&PanicHookInfo<'_>) + Send + Sync;
 pub(crate) struct Screen {
     /// The terminal to draw on.
     pub(crate) terminal: Terminal<CrosstermBackend<Stdout>>,
-    /// Set by the panic hook.
+    /// Whether the panic hook has run.
     pub(crate) panicked: Arc<AtomicBool>,
     _guard: Guard,
 }
@@ -39,8 +39,8 @@ impl Screen {
     }
 }
 
-/// Restores the terminal when dropped, or before a panic message is printed. The alternate screen
-/// would swallow that message.
+/// Restores the terminal when dropped, or before a panic message is printed, because the alternate
+/// screen would hide that message.
 struct Guard {
     ours: Arc<AtomicBool>,
     panicked: Arc<AtomicBool>,
@@ -77,7 +77,7 @@ impl Drop for Guard {
 }
 
 /// Restores the terminal only once, because leaving the alternate screen again would move the
-/// cursor back over later output. Errors are ignored, because there is nowhere left to show them.
+/// cursor back over later output. Errors are ignored, because they cannot be shown any more.
 fn give_back(ours: &AtomicBool) {
     if ours.swap(false, Ordering::Relaxed) {
         let _ = terminal::disable_raw_mode();

@@ -1,4 +1,4 @@
-//! Nodes with energy meters, and the view of energy.
+//! Tests of nodes with energy meters, and of the view of energy.
 
 use noctule_model::{
     Batch, Energy, EnergySource, FeatureId, FeatureState, Level, Zone, ZoneAccount, ZoneKind,
@@ -11,8 +11,8 @@ use crate::state::App;
 const NGINX: &str = "/system.slice/nginx.service";
 const BUILD: &str = "/user.slice/user-1000.slice/session-3.scope";
 
-/// Passes a second in which the first zone of each kind consumes these joules: idle, active and
-/// unattributed. The two rows get one third and two thirds of the active part.
+/// Advances by one second, in which the first zone of each kind consumes these joules: idle, active
+/// and unattributed. The two rows get one third and two thirds of the active part.
 fn second(fake: &mut Fake, took: &[(ZoneKind, [u64; 3])]) -> Batch {
     let zone = |kind: ZoneKind| Zone {
         name: match kind {
@@ -88,7 +88,7 @@ pub(super) fn without_meter(app: App) -> App {
 fn rows_sum_zones_that_no_other_contains() {
     let app = metered(app(Level::Process, 120, 20));
     let text = screen(&app, 120, 20);
-    // cc1plus gets two thirds of 9 W and of 3 W, and comes first.
+    // cc1plus gets two thirds of 9 W and of 3 W, and is listed first.
     let row = |name: &str| text.lines().find(|line| line.contains(name)).expect(name);
     assert!(row("cc1plus").contains("8.00"), "{text}");
     assert!(row("nginx").contains("4.00"), "{text}");

@@ -1,4 +1,4 @@
-//! A made-up node, and functions to drive and read its screen.
+//! A simulated node, and functions to drive and read its screen.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -86,7 +86,7 @@ impl Fake {
         self
     }
 
-    /// Adds `count` waits of `victim`, each of `each` nanoseconds, behind `culprit` to the next
+    /// Adds `count` waits of `victim` for `culprit`, each of `each` nanoseconds, to the next
     /// second.
     pub(crate) fn behind(&mut self, victim: &str, culprit: &str, count: u64, each: u64) {
         let [victim, culprit] = [victim, culprit].map(|path| self.group(path).cgroup);
@@ -137,7 +137,7 @@ impl Fake {
         row.steal_ns = row.steal_ns.map(|ns| ns + steal_ns);
     }
 
-    /// Adds waits with another cause than a neighbour to the next second.
+    /// Adds waits with a cause other than a neighbour to the next second.
     pub(crate) fn waits(&mut self, group: &str, cause: Cause, count: u64, each: u64) {
         let group = self.group(group).cgroup;
         self.waited(group, count, each);
@@ -148,8 +148,8 @@ impl Fake {
         }
     }
 
-    /// Sets the number of waiting threads of the group and their longest wait, from the next batch
-    /// onwards.
+    /// Sets the group's number of waiting threads and their longest wait, starting with the next
+    /// batch.
     pub(crate) fn waits_now(&mut self, group: &str, threads: u64, longest_ns: u64) {
         let group = self.group(group).cgroup;
         self.row(group).waiting = Waiting {
@@ -198,7 +198,7 @@ impl Fake {
         owner
     }
 
-    /// Passes a second in which each of these processes uses this percentage of a CPU.
+    /// Advances by one second, in which each of these processes uses this percentage of a CPU.
     pub(crate) fn tick(&mut self, used: &[(u32, u64)]) -> Batch {
         let batch = &mut self.batch;
         batch.sequence += 1;
@@ -224,7 +224,7 @@ impl Fake {
         batch.clone()
     }
 
-    /// Ends the process. The next batch names it as ended; later batches do not list it.
+    /// Ends the process. The next batch lists it as ended; later batches do not list it.
     pub(crate) fn exit(&mut self, pid: u32) -> ProcessRow {
         let at = self
             .batch
@@ -354,7 +354,8 @@ pub(crate) fn terminal(app: &App, width: u16, height: u16) -> Terminal<TestBacke
     terminal
 }
 
-/// Returns the colours of the screen. Each styled cell is a letter or digit; `*` is bold or faint.
+/// Returns the colours of the screen. A letter or digit represents each styled cell; `*` is bold or
+/// faint.
 pub(crate) fn colours(app: &App, width: u16, height: u16) -> String {
     let terminal = terminal(app, width, height);
     let buffer = terminal.backend().buffer();

@@ -1,4 +1,4 @@
-//! Tests of the whole view on made-up batches: states, screens and the main loop.
+//! Tests of the whole view on simulated batches: states, screens and the main loop.
 
 mod energy;
 mod fixture;

@@ -214,7 +214,7 @@ fn columns_fill_the_width_and_leave_in_order_of_priority() {
                 .min();
             let kept = placed.iter().map(|p| COLUMNS[p.column].priority).max();
             assert!(dropped.is_none_or(|dropped| Some(dropped) > kept));
-            // At two widths the name grows and a column or two disappear.
+            // At two of the widths, the name column grows and a column or two disappear.
             assert!(placed.len() + 3 > before, "{width}");
             before = placed.len();
         }

@@ -146,8 +146,9 @@ const CASES: &[Case] = &[
     case("unmeasured-detail-80x30", (80, 30), Level::Process, unmeasured, "Enter"),
 ];
 
-/// Golden colours of some screens, as letters. No cell has a background, so they look the same on
-/// light and dark terminals. Tests of the palette check that each colour is readable on both.
+/// Golden colours of some screens, as letters. No cell has a background colour, so the screens look
+/// the same on light and dark terminals. Tests of the palette check that each colour is readable on
+/// both.
 #[rustfmt::skip]
 const COLOURS: &[Case] = &[
     case("process-colours-120x30", (120, 30), Level::Process, busy, "Down"),
@@ -392,7 +393,7 @@ fn no_size_panics_and_no_control_character_reaches_a_cell() {
             let app = press(start.clone(), keys);
             for width in [0, 1, 2, 3, 5, 9, 17, 20, 39, 60, 99, 119, 120, 131, 250] {
                 for height in [0, 1, 2, 3, 5, 7, 8, 9, 14, 20, 61] {
-                    // The state may lag behind the terminal by one event.
+                    // The state may be one event behind the terminal.
                     let terminal = terminal(&app, width, height);
                     for cell in terminal.backend().buffer().content() {
                         assert!(!cell.symbol().contains(char::is_control));

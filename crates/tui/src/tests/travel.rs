@@ -72,7 +72,7 @@ fn tape() -> Tape {
     Tape(vec![first, seconds(&mut fake, 30, 0..0)])
 }
 
-/// Returns the final picture of a place. Earlier pictures are marked busy.
+/// Returns the final picture of a position. Earlier pictures are marked busy.
 fn arrived(pictures: &Receiver<Fresh>) -> Fresh {
     loop {
         let fresh = pictures.recv().expect("the player lives");
@@ -119,7 +119,8 @@ fn player_goes_to_each_place() {
             (Travel::To(0), time(&first[1])),
             (Travel::Back, time(&first[1])),
             (Travel::On, time(&first[2])),
-            // A moment between the runs is the end of the first; one step further is the second.
+            // A moment between the runs selects the last batch of the first run; one step further
+            // selects the second run.
             (Travel::To(time(&first[199]) + 9 * TICK), time(&first[199])),
             (Travel::On, time(&second[1])),
             (Travel::To(u64::MAX), end),
@@ -133,7 +134,7 @@ fn player_goes_to_each_place() {
     });
 }
 
-/// A recording that notes the number at which each read starts.
+/// A recording that records the number at which each read starts.
 struct Noted(Tape, Mutex<Vec<u64>>);
 
 impl Recorded for Noted {
@@ -267,7 +268,7 @@ fn playback_continues_after_the_clock_was_set_back() {
     }
 }
 
-/// Checks where each move leads from a place.
+/// Checks where each move leads from a position.
 fn follows(tape: &Tape, start: (usize, u64), cases: &[(Travel, &Batch)]) {
     with_player(tape, start, |travels, pictures| {
         arrived(pictures);
@@ -329,7 +330,7 @@ fn places_near_a_clock_step_are_found() {
     follows(&tape, (0, run[129].time_unix_ns), &cases);
 }
 
-/// A recording during whose reading a key is pressed.
+/// A recording that simulates a key press while it is read.
 struct Pressed(Tape, Mutex<Option<(Travel, Sender<Travel>)>>);
 
 impl Recorded for Pressed {
@@ -371,7 +372,7 @@ fn minute_is_read_after_a_key_interrupts_it() {
     }
 }
 
-/// A recording whose batches take three times as long to read as they are shown at 60x.
+/// A recording whose batches take three times as long to read as they are shown at a speed of 60.
 struct Slow(Tape);
 
 impl Recorded for Slow {
@@ -431,6 +432,6 @@ fn keys_of_a_recording_request_moves() {
     assert!(screen(&refused, 100, 30).contains("not a number"));
     let mut stopped = press(recorded, "p Space");
     assert_eq!(stopped.take_wish(), Some(Travel::Stop));
-    // The live screen has no keys of a recording.
+    // The keys of a recording have no effect on the live screen.
     assert_eq!(press(app(Level::Process, 100, 30), "v").take_wish(), None);
 }

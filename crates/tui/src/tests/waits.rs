@@ -1,4 +1,4 @@
-//! Nodes with waits, and tests of the view of waits.
+//! Simulated nodes with waits, and tests of the view of waits.
 
 use noctule_model::{Batch, Cause, FeatureId, FeatureState, Level, VerdictKind};
 
@@ -24,8 +24,8 @@ pub(super) fn node() -> Fake {
         .process(5, 0, "cc1plus", BUILD)
 }
 
-/// Passes a second in which each group waits in a different way. `much` is how often the front end
-/// waits behind the batch job.
+/// Advances by one second, in which each group waits in a different way. `much` is how often the
+/// front end waits for the batch job.
 pub(super) fn second(fake: &mut Fake, much: u64) -> Batch {
     fake.behind(FRONT, BATCH, much, 4 * MS);
     fake.behind(FRONT, BUILD, 12, MS);
@@ -40,7 +40,7 @@ pub(super) fn second(fake: &mut Fake, much: u64) -> Batch {
     fake.tick(&[(1, 40), (2, 50), (3, 2), (4, 100), (5, 150)])
 }
 
-/// Shows twelve quiet seconds and then eight in which the front end suffers.
+/// Shows twelve quiet seconds and then eight seconds in which the front end waits.
 pub(super) fn contended(app: App) -> App {
     let mut fake = node();
     let batches: Vec<Batch> = (0..20)
@@ -225,8 +225,8 @@ fn the_worst_verdict_and_the_name_of_the_culprit_sort() {
     assert_eq!(names(&worst)[3], "nginx.service");
 }
 
-/// Returns the culprit shown for a container that waits behind these groups each second, and its
-/// share.
+/// Returns the culprit shown for a container that waits for these groups each second, and the
+/// culprit's share.
 fn culprit_of(behind: &[(&str, u64)], kernel_ms: u64) -> (String, f64) {
     const VICTIM: &str = "/web.slice/shop";
     let mut fake = Fake::new().process(1, 0, "shop", VICTIM);
@@ -260,7 +260,7 @@ fn the_share_belongs_to_the_named_culprit() {
 fn the_filter_finds_victims_by_culprit_and_by_verdict_too() {
     let app = contended(app(Level::Container, 160, 30));
     for (keys, found) in [
-        // A group with too many threads of its own has no culprit.
+        // A group whose own threads are too many has no culprit.
         ("/ j o b - 1 7", vec!["web/shop-7d9f/shop-4e1d"]),
         ("/ h u r t", vec!["web/shop-7d9f/shop-4e1d"]),
         ("/ N G I", vec!["nginx.service"]),
