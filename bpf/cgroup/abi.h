@@ -14,7 +14,7 @@ enum cgroup_change {
 };
 
 /*
- * Two sizes of record. Most paths are short, and the ring buffer holds four times as many short
+ * Sizes of a record. Most paths are short, and the ring buffer holds four times as many short
  * records.
  */
 enum cgroup_path {

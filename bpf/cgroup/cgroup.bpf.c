@@ -3,9 +3,9 @@
  * Creation, renaming and removal of cgroups, with their paths, so that even a group that lives for
  * some milliseconds has a name.
  *
- * The programs use raw tracepoints and copy what they read. For programs with typed arguments
- * libbpf would parse all kernel types again for this object. That takes longer than everything else
- * these few programs need, and cgroups are rarely created or removed.
+ * The programs use raw tracepoints and copy what they read. For programs with typed arguments,
+ * libbpf would parse all kernel types again for this object. That would take longer than all other
+ * work of these few programs, and cgroups are rarely created or removed.
  */
 #include "../include/kernel.h"
 #include <bpf/bpf_helpers.h>

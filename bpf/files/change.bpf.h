@@ -2,11 +2,12 @@
 /*
  * Deletes, renames and links of file names, and mode changes.
  *
- * Each change needs two kernel functions. security_path_*() (CONFIG_SECURITY_PATH) gets the mount,
- * without which there is no path. The kernel calls it only for processes, not for overlayfs or the
- * NFS server below them. vfs_*() returns the result. A failure before both functions is not seen:
- * the name does not exist, or the file system is mounted read-only. A denial by a security module
- * in security_path_*() is not seen either.
+ * Each change needs two kernel functions. security_path_*() (CONFIG_SECURITY_PATH) receives the
+ * mount, without which the path cannot be built. The kernel calls this function only for processes,
+ * not for changes that overlayfs or the NFS server make in the file system below. vfs_*() returns
+ * the result. The programs do not see a failure before both functions: the name does not exist, or
+ * the file system is mounted read-only. They do not see a denial by a security module in
+ * security_path_*() either.
  */
 #ifndef NOCTULE_FILES_CHANGE_BPF_H
 #define NOCTULE_FILES_CHANGE_BPF_H
@@ -53,8 +54,8 @@ struct change_scratch {
 };
 
 /*
- * Each program has its own buffer: if the kernel preempts one program, another can run on the same
- * CPU.
+ * Each program has its own buffer, because if the kernel preempts one program, another can run on
+ * the same CPU.
  */
 enum scratch_of {
 	SCRATCH_UNLINK,
@@ -73,7 +74,10 @@ struct {
 	__type(value, struct change_scratch);
 } change_scratch SEC(".maps");
 
-/* `denied`: a security module denied the change, so the file system is not called. */
+/*
+ * `denied` is set if a security module denied the change, so that the kernel does not call the file
+ * system.
+ */
 static __always_inline void note_change(enum event_kind kind, const struct path *directory,
 					struct dentry *dentry, struct dentry *second, __u32 flags,
 					int denied)
@@ -100,7 +104,7 @@ static __always_inline void note_change(enum event_kind kind, const struct path 
 }
 
 /*
- * Takes the recorded change for this dentry. Returns NULL if there is none, or if the result is not
+ * Takes the recorded change of this dentry. Returns NULL if there is none, or if the result is not
  * wanted.
  */
 static __always_inline struct noted_change *take_noted(void *ctx, struct task_struct *task,
@@ -120,8 +124,8 @@ static __always_inline struct noted_change *take_noted(void *ctx, struct task_st
 	if (*error && (*error == EWOULDBLOCK || !with_failures))
 		return NULL;
 	/*
-	 * A separate variable. In one expression, the field of the map value would be relocated
-	 * too.
+	 * This must be a separate variable. In a single expression, the field of the map value
+	 * would also be relocated.
 	 */
 	directory = noted->directory;
 	if (!with_special && is_special_super(BPF_CORE_READ(directory, d_sb)))
@@ -130,8 +134,8 @@ static __always_inline struct noted_change *take_noted(void *ctx, struct task_st
 }
 
 /*
- * Like walks_on_alone(), with the buffer of this program. It takes a pointer, which these kernels
- * support.
+ * Like walks_on_alone(), but with the buffer of this program. It takes a pointer, which these
+ * kernels support.
  */
 __noinline int changed_walks_on(struct change_scratch *made)
 {
@@ -193,8 +197,8 @@ static __always_inline void add_noted(struct change_scratch *made, const struct 
 
 	begin_walk(noted->directory, noted->mnt, &made->buffer);
 	/*
-	 * Have no effect. Without the barriers the compiler would drop the masks, which the
-	 * verifier of v6.12 needs.
+	 * These barriers have no effect at run time. Without them the compiler would drop the
+	 * masks, which the verifier of v6.12 needs.
 	 */
 	barrier_var(begin);
 	begin &= PATH_BYTES - 1;
@@ -261,8 +265,8 @@ static __always_inline int removed(void *ctx, __u64 dentry, __u32 flags, enum sc
 }
 
 /*
- * After a successful rename the dentry already has the new name. If both names belong to one file,
- * the kernel does nothing and returns success.
+ * After a successful rename the dentry already has the new name. If both names belong to the same
+ * file, the kernel does nothing and returns success.
  */
 static __always_inline int renamed(void *ctx, struct renamedata *data)
 {

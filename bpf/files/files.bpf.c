@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * Files that processes open or fail to open, names that they delete, rename and link, and modes
- * that they change. The loader attaches one of two kinds of programs for opens: at the kernel
- * function that opens files, or at the exit of the system calls.
+ * Reports the files that processes open or fail to open, the names that they delete, rename and
+ * link, and the modes that they change. The loader attaches one of two kinds of programs for opens:
+ * at the kernel function that opens files, or at the exit of the system calls.
  *
  * An open with O_PATH gives no access to the file, only to its location. It is never counted.
  */
@@ -34,15 +34,15 @@ enum {
 	/* Flags that do_dentry_open() removes from an open file. */
 	O_AT_OPEN = O_CREAT | O_EXCL | O_NOCTTY | O_TRUNC,
 	O_CLOEXEC = 02000000,
-/* The kernel sets it on every open of a 64-bit process. */
+/* The kernel sets this flag on every open of a 64-bit process. */
 #if defined(__TARGET_ARCH_x86)
 	O_LARGEFILE = 0100000,
 #elif defined(__TARGET_ARCH_arm64)
 	O_LARGEFILE = 0400000,
 #endif
 	/*
-	 * Not reported. O_CLOEXEC belongs to the descriptor, and do_filp_open() does not receive
-	 * it.
+	 * Flags that are not reported. O_CLOEXEC belongs to the descriptor, and do_filp_open() does
+	 * not receive it.
 	 */
 	O_LEFT_OUT = O_CLOEXEC | O_LARGEFILE,
 };
@@ -72,9 +72,11 @@ struct {
 
 /* An attempt to open a file, and its result. */
 struct attempt {
-	/* NULL: unknown. */
+	/* NULL if unknown. */
 	const struct file *file;
-	/* The name passed by the caller. `user`: it is in the memory of the process. */
+	/*
+	 * The name passed by the caller. `user` is set if the name is in the memory of the process.
+	 */
 	const char *name;
 	bool user;
 	__u32 flags;
@@ -159,7 +161,7 @@ static __always_inline void account(struct task_struct *task, const struct attem
 /*
  * io_uring first tries an open from the caches only. If that fails, a thread that may block opens
  * the file. The first attempt is not reported. An openat2(2) with RESOLVE_CACHED has the same
- * lookup flag, but without O_NONBLOCK.
+ * lookup flag, but not O_NONBLOCK.
  */
 static __always_inline bool is_first_attempt(const struct open_flags *op)
 {
@@ -168,8 +170,8 @@ static __always_inline bool is_first_attempt(const struct open_flags *op)
 }
 
 /*
- * Handles each open by path, from any system call or io_uring. Opens by the kernel to execute a
- * program are not counted as opens of the process.
+ * Handles each open by path, from any system call or io_uring. If the kernel opens a file to
+ * execute a program, that is not counted as an open of the process.
  */
 static __always_inline int opened(struct filename *name, const struct open_flags *op,
 				  struct file *file)
@@ -201,7 +203,7 @@ int BPF_PROG(filp_open, int dfd, struct filename *name, const struct open_flags 
 	return opened(name, op, file);
 }
 
-/* The new name of do_filp_open(), seen in Debian's v7.2 kernel. */
+/* The new name of do_filp_open(), as in Debian's v7.2 kernel. */
 SEC("fexit/do_file_open")
 int BPF_PROG(file_open, int dfd, struct filename *name, const struct open_flags *op,
 	     struct file *file)
@@ -307,8 +309,8 @@ static __always_inline const struct file *file_of(struct task_struct *task, __u3
 }
 
 /*
- * Handles the exit of an open system call. The access mode comes from the file. Only the flags that
- * the file does not keep come from the call.
+ * Handles the exit of an open system call. The access mode comes from the file. Only flags that the
+ * file does not keep come from the call.
  */
 static __always_inline int ended(struct task_struct *task, const struct pt_regs *regs,
 				 unsigned long name, __u32 asked)

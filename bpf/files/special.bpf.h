@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * Special files, which are not on a disk and are opened all the time: devices and kernel
- * interfaces, such as those under /dev, /proc and /sys. The file system decides, not the path: a
- * container may mount a proc elsewhere, and /dev/shm has ordinary files.
+ * interfaces, such as those under /dev, /proc and /sys. They are recognized by their file system
+ * rather than by their path, because a container may mount a proc elsewhere, and /dev/shm has
+ * ordinary files.
  */
 #ifndef NOCTULE_FILES_SPECIAL_BPF_H
 #define NOCTULE_FILES_SPECIAL_BPF_H
@@ -18,7 +19,7 @@ enum {
 	S_IFBLK = 0060000,
 };
 
-/* linux/magic.h, or else the source of the file system. */
+/* From linux/magic.h, or else from the source code of the file system. */
 enum {
 	ANON_INODE_FS_MAGIC = 0x09041934,
 	BINFMTFS_MAGIC = 0x42494e4d,
@@ -44,7 +45,7 @@ enum {
 	TRACEFS_MAGIC = 0x74726163,
 };
 
-/* devtmpfs shares the magic number of tmpfs. Only its name differs. */
+/* devtmpfs has the same magic number as tmpfs, but another name. */
 static __always_inline bool is_devtmpfs(struct super_block *super)
 {
 	const char wanted[] = "devtmpfs";

@@ -27,11 +27,14 @@ const volatile bool with_reads = false;
 const volatile bool with_failures = false;
 const volatile bool with_special = false;
 
-/* Report only this path and paths below it. It has no trailing slash. Length 0: all paths. */
+/*
+ * Report only this path and paths below it. It has no trailing slash. A length of 0 means all
+ * paths.
+ */
 const volatile char path_prefix[PREFIX_BYTES] = {};
 const volatile __u32 path_prefix_length = 0;
 
-/* The agent's own thread group, which is not reported. 0: unknown. */
+/* The agent's own thread group, which is not reported; 0 if unknown. */
 const volatile int agent_pid = 0;
 
 /* Whether file accesses of this thread are considered at all. */
@@ -41,8 +44,8 @@ static __always_inline bool is_of_user(const struct task_struct *task)
 }
 
 /*
- * Whether the path is the wanted one or below it. True for a truncated path, which cannot be
- * compared.
+ * Whether the path equals the wanted path or is below it. True for a truncated path, which cannot
+ * be compared.
  */
 static __always_inline bool has_prefix(const char *path, __u32 length, __u32 marks)
 {

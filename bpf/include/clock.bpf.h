@@ -18,9 +18,9 @@ static __always_inline struct cfs_rq *queue_of(struct task_struct *task)
 
 /*
  * Returns the scheduler's clock on the CPU that the task is queued on or runs on. Its run queue
- * must be locked. All times at a switch come from this clock. Reading it is a memory load, while
- * bpf_ktime_get_ns can cost more than the rest of the program. A wait also ends exactly where the
- * kernel starts to charge the thread for running.
+ * must be locked. All times at a switch come from this clock. Reading this clock is a memory load,
+ * whereas bpf_ktime_get_ns can cost more than the rest of the program. With this clock, a wait also
+ * ends exactly when the kernel starts to charge the thread for running.
  */
 static __always_inline __u64 scheduler_clock(struct task_struct *task)
 {
@@ -29,7 +29,7 @@ static __always_inline __u64 scheduler_clock(struct task_struct *task)
 	return queue_of(task)->rq->clock;
 }
 
-/* Whether the thread is running on a CPU. A uniprocessor kernel runs only the caller. */
+/* Whether the thread is running on a CPU. On a uniprocessor kernel, only the caller is running. */
 static __always_inline bool is_on_cpu(struct task_struct *task)
 {
 	if (!bpf_core_field_exists(task->on_cpu))

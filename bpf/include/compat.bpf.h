@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Compatibility with older kernels. Each shim names the kernel change that it bridges, and when the
- * shim can be removed.
+ * Compatibility with older kernels. The comment of each shim names the kernel change that it
+ * bridges, and when the shim can be removed.
  */
 #ifndef NOCTULE_COMPAT_BPF_H
 #define NOCTULE_COMPAT_BPF_H
@@ -13,7 +13,7 @@
 
 /*
  * Whether the kernel has task local storage for tracing programs (v5.13, a10787e6d58c). It also
- * stands for two older features: atomic operations that return the previous value (v5.12,
+ * implies two older features: atomic operations that return the previous value (v5.12,
  * 5ffa25502b5a, 5ca419f2864a) and bpf_get_current_task_btf() (v5.11, 3ca1032ab7ab). On a kernel
  * without task storage, code that uses any of the three never runs: user space patches it out at
  * load (crates/kernel/src/older.rs).

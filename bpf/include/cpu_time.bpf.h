@@ -16,13 +16,14 @@ enum {
 	CALIBRATED_NS = 1000000000,
 };
 
-/* As an `at` argument: the moment of the call. */
+/* As an `at` argument: the time of the call. */
 #define NOW (~0ULL >> 1)
 
 /*
  * Returns the slot of the CPU that the thread is running on, or NULL if it is not running. The slot
- * names no thread if its CPU has not switched since the start. It names another thread if no
- * program ran at the last switch. In both cases the run queue decides.
+ * contains no thread if its CPU has not switched since the start. It contains another thread if no
+ * program ran at the last switch. In both cases the run queue determines whether the thread is
+ * running.
  */
 static __always_inline struct cpu_slot *running_slot(struct task_struct *task)
 {
@@ -63,8 +64,8 @@ static __always_inline __u64 offset_of(struct cpu_slot *slot, __u64 now)
  * Returns the nanoseconds between sum_exec_runtime and `at` (CLOCK_MONOTONIC), negative if `at` is
  * earlier. The kernel updates sum_exec_runtime at each switch and at each scheduler tick: every 1
  * to 10 ms, or once a second on nohz_full CPUs. The clock rq->clock_task stands still during
- * interrupts. On kernels with CONFIG_PARAVIRT_TIME_ACCOUNTING it also stands still during steal.
- * The offset converts CLOCK_MONOTONIC to rq->clock.
+ * interrupts. On kernels with CONFIG_PARAVIRT_TIME_ACCOUNTING it also stands still during steal
+ * time. The offset converts CLOCK_MONOTONIC to rq->clock.
  */
 static __always_inline __s64 unaccounted(struct task_struct *task, struct cpu_slot *slot, __u64 at)
 {
@@ -83,7 +84,7 @@ static __always_inline __s64 unaccounted(struct task_struct *task, struct cpu_sl
 	lag = now - offset - (rq->clock - rq->clock_task) - task->se.exec_start;
 	if (lag < 0)
 		lag = 0;
-	/* The thread cannot have run for longer than since it got the CPU. */
+	/* The thread cannot have run for longer than the time since it got the CPU. */
 	if ((__u64)lag > now - since)
 		lag = now - since;
 	later = now - (at > since ? at : since);
@@ -95,7 +96,10 @@ static __always_inline __s64 unaccounted(struct task_struct *task, struct cpu_sl
 	return lag;
 }
 
-/* Returns the CPU time of the thread: up to `at` if it runs in `slot`, else the kernel's sum. */
+/*
+ * Returns the CPU time of the thread. If it runs in `slot`, that is the time up to `at`; otherwise
+ * it is the kernel's sum.
+ */
 static __always_inline __u64 cpu_time(struct task_struct *task, struct cpu_slot *slot, __u64 at)
 {
 	__u64 accounted = task->se.sum_exec_runtime;
@@ -103,7 +107,10 @@ static __always_inline __u64 cpu_time(struct task_struct *task, struct cpu_slot 
 
 	if (!slot)
 		return accounted;
-	/* A tick between the two reads would be counted twice or not at all, so read again. */
+	/*
+	 * A tick between the two reads would be counted twice or not at all, so the reads are
+	 * repeated.
+	 */
 	for (int i = 0; i < 3; i++) {
 		lag = unaccounted(task, slot, at);
 		if (accounted == task->se.sum_exec_runtime)

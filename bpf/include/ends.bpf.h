@@ -19,7 +19,7 @@ struct socket_ends {
 	/* AF_INET or AF_INET6. For AF_INET only the first 4 bytes of an address are used. */
 	__u16 family;
 	__u16 reserved;
-	/* 0: the kernel has no cookie for the namespace. */
+	/* 0 if the kernel has no cookie for the namespace. */
 	__u64 netns_cookie;
 };
 

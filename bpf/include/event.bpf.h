@@ -37,8 +37,8 @@ enum event_kind {
 };
 
 /*
- * The process that an event belongs to. For a socket it is the process that connected the socket or
- * started to listen, as it was at that time.
+ * The process that an event belongs to. For a socket this is the process that connected the socket
+ * or started to listen, as it was at that time.
  */
 struct event_process {
 	__u64 cgroup;
@@ -49,7 +49,7 @@ struct event_process {
 	__u32 reserved;
 	/* Name of the leader. */
 	char comm[16];
-	/* Name of the thread that acted; empty if that was the leader. */
+	/* Name of the thread that acted; empty if that thread was the leader. */
 	char thread[16];
 };
 

@@ -20,8 +20,8 @@ enum histogram {
 /*
  * Returns the position of the highest set bit. `value` must be between 1 and 2^63 - 1. BPF has no
  * instruction for this. The code avoids branches, because each branch doubles the states that the
- * verifier explores. Instead it subtracts: if the subtracted number is larger, the top bit of the
- * result is set.
+ * verifier explores. Instead the code subtracts: if the subtracted number is larger, the top bit of
+ * the result is set.
  */
 static __always_inline __u32 highest_bit(__u64 value)
 {
@@ -55,8 +55,8 @@ static __always_inline void histogram_add(__u32 *buckets, __u64 value)
 		bucket = (shift << HISTOGRAM_BITS) + (value >> shift);
 	}
 	/*
-	 * Always true. The compiler can prove that and would drop the check, but the verifier needs
-	 * it.
+	 * This is always true. The compiler can prove that and would drop the check, but the
+	 * verifier needs it.
 	 */
 	barrier_var(bucket);
 	if (bucket < HISTOGRAM_BUCKETS)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * The kernel types and fields that noctule reads, and nothing else. CO-RE relocates offsets at
- * load. Code checks with bpf_core_field_exists() before it reads a field that some kernels lack.
- * UAPI constants are also defined here, so that the build does not need kernel headers.
+ * The kernel types and fields that noctule reads. CO-RE relocates offsets at load. Code checks with
+ * bpf_core_field_exists() before it reads a field that some kernels lack. UAPI constants are also
+ * defined here, so that the build does not need kernel headers.
  */
 #ifndef NOCTULE_KERNEL_H
 #define NOCTULE_KERNEL_H
@@ -24,8 +24,8 @@ typedef _Bool bool;
 #define NULL ((void *)0)
 
 /*
- * Unlikely code is moved out of line. A switch then touches fewer cache lines of the program. On a
- * busy machine few of them are in the cache.
+ * Unlikely code is moved out of line, so that a switch touches fewer cache lines of the program. On
+ * a busy machine few of these lines are in the cache.
  */
 #define likely(condition) __builtin_expect(!!(condition), 1)
 #define unlikely(condition) __builtin_expect(!!(condition), 0)
@@ -68,14 +68,14 @@ enum {
 	__TASK_STOPPED = 0x4,
 	__TASK_TRACED = 0x8,
 	TASK_DEAD = 0x80,
-	/* From fork until it is woken for the first time. */
+	/* State from fork until the task is woken for the first time. */
 	TASK_WAKEKILL = 0x100,
 	TASK_NEW = 0x800,
 	/* v6.1: f5d39b020809 ("freezer,sched: Rewrite core freezer logic"). */
 	TASK_FROZEN = 0x8000,
 	PF_EXITING = 0x00000004,
 	PF_IO_WORKER = 0x00000010,
-	/* In the freezer, before v6.1 (f5d39b020809). */
+	/* The task is in the freezer, before v6.1 (f5d39b020809). */
 	PF_FROZEN = 0x00010000,
 	PF_KTHREAD = 0x00200000,
 	MAX_RT_PRIO = 100,
@@ -370,12 +370,12 @@ struct task_struct {
 	void *stack;
 	unsigned int __state;
 	unsigned int flags;
-	/* Narrower since v7.1. CO-RE adapts the width of unsigned fields only. */
+	/* This field is narrower since v7.1. CO-RE adapts the width of unsigned fields only. */
 	unsigned int on_cpu;
 	unsigned int on_rq;
 	/*
-	 * Effective priority, including priority inheritance. Below 0: SCHED_DEADLINE; below 100:
-	 * real-time.
+	 * Effective priority, including priority inheritance. Below 0 for SCHED_DEADLINE; below 100
+	 * for real-time.
 	 */
 	int prio;
 	/* Priority without priority inheritance. */
