@@ -8,11 +8,11 @@
 #include "kernel.h"
 
 enum loss {
-	/* The account of a thread could not be created: one addition to it was lost. */
+	/* The account of a thread could not be created: one addition to the account was lost. */
 	LOSS_ACCOUNT,
 	/*
-	 * The ring buffer of ended processes was full. The sums include the process, the list does
-	 * not.
+	 * The ring buffer of ended processes was full. The sums include the process, but the list
+	 * does not.
 	 */
 	LOSS_EXIT_RECORD,
 	/* The table of cgroups was full: the counters went to the overflow row. */
@@ -44,9 +44,9 @@ enum loss {
 	LOSS_SOCKET,
 	/* The table of destinations was full: the counters went to the overflow row. */
 	LOSS_DESTINATION,
-	/* The scheduler recorded a wrong start of a wait: the wait is not counted. */
+	/* The scheduler recorded a wrong start time of a wait: the wait is not counted. */
 	LOSS_WAIT_START,
-	/* The table of releasers was full: who ended a block is not recorded. */
+	/* The table of releasers was full: the process that ended a block is not recorded. */
 	LOSS_RELEASE_ROW,
 	LOSS_COUNT,
 };
@@ -54,8 +54,8 @@ enum loss {
 __u64 losses[LOSS_COUNT];
 
 /*
- * Relaxed ordering. Otherwise newer compilers emit an atomic that fetches the old value, which 5.10
- * lacks.
+ * Relaxed ordering. Otherwise newer compilers emit an atomic operation that fetches the old value,
+ * which 5.10 lacks.
  */
 static __always_inline void count_loss(enum loss kind)
 {

@@ -15,8 +15,8 @@ enum {
 	/* Size of a path buffer. */
 	PATH_BYTES = 4096,
 	/*
-	 * End of the text in the buffer. It is one byte less than a power of two, so that a length
-	 * fits into a mask.
+	 * End of the text in the buffer. The value is one less than a power of two, so that a
+	 * length fits into a mask.
 	 */
 	PATH_END = PATH_BYTES - 1,
 	/*
@@ -25,17 +25,15 @@ enum {
 	 */
 	PATH_STEPS = PATH_BYTES / 2 + 256,
 	/*
-	 * Maximum without number iterators: the verifier then walks all steps, and compares each of
-	 * them with the earlier ones.
+	 * The same maximum for kernels without number iterators, where the verifier walks all steps
+	 * and compares each with the earlier ones.
 	 */
 	PATH_STEPS_OLDER = 512,
 };
 
 /* Properties of a path. */
 enum path_mark {
-	/*
-	 * Names at the beginning did not fit. The path then starts with a name instead of a slash.
-	 */
+	/* The first names did not fit. The path then starts with a name instead of a slash. */
 	PATH_CUT = 1 << 0,
 	/*
 	 * The file is no longer in its directory. The kernel would append " (deleted)", which is
@@ -51,13 +49,13 @@ enum path_mark {
 };
 
 /*
- * Buffer in which a path is built, from its end backwards. It is a map value because it is too
- * large for the stack. The state of the walk is kept there as well. The verifier treats a value
+ * Buffer in which a path is built, from its end backwards. The buffer is a map value because it is
+ * too large for the stack. The state of the walk is kept there as well. The verifier treats a value
  * read from a map as unknown, so all branches of a step end in one state. With the state in
- * registers it gave up after a million instructions.
+ * registers, the verifier gave up after a million instructions.
  */
 struct path_buffer {
-	/* The current position of the walk, and the root of the mount there. */
+	/* The current position of the walk, and the root of the mount at that position. */
 	struct dentry *dentry;
 	struct vfsmount *mnt;
 	struct dentry *top;
@@ -95,7 +93,7 @@ static __always_inline void enter_mount(struct path_buffer *made, struct vfsmoun
 	made->top = BPF_CORE_READ(mnt, mnt_root);
 }
 
-/* Prepends a slash and the name of the entry. Returns false if it does not fit. */
+/* Prepends a slash and the name of the entry. Returns false if they do not fit. */
 static __always_inline bool prepend_name(struct path_buffer *made, struct dentry *dentry)
 {
 	const unsigned char *name = BPF_CORE_READ(dentry, d_name.name);
@@ -106,8 +104,8 @@ static __always_inline bool prepend_name(struct path_buffer *made, struct dentry
 		return false;
 	begin -= length + 1;
 	/*
-	 * Has no effect. Without the barrier the compiler would remove the mask, which the verifier
-	 * needs.
+	 * This barrier has no effect at run time. Without it the compiler would remove the mask,
+	 * which the verifier needs.
 	 */
 	barrier_var(begin);
 	begin &= PATH_BYTES - 1;
@@ -173,7 +171,7 @@ static __always_inline bool walks_on(struct path_buffer *made)
 
 /*
  * Like walks_on(), but as a global function, which the verifier checks once instead of in each
- * round of a loop. Inlined into 512 rounds it cost 300,000 instructions in the verifier of v6.1.
+ * round of a loop. Inlined into 512 rounds, it took 300,000 instructions in the verifier of v6.1.
  * Before v5.12 (e5069b9c23b3) such a function takes only integers.
  */
 __noinline int walks_on_alone(__u32 zero)
@@ -210,7 +208,7 @@ static __always_inline bool walk(struct path_buffer *made)
 	return false;
 }
 
-/* Returns the length of the path. `whole`: the walk reached its end. */
+/* Returns the length of the path. `whole` tells whether the walk was complete. */
 static __always_inline __u32 end_walk(struct path_buffer *made, bool whole)
 {
 	if (!whole)

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/*
- * Reading kernel objects.
- */
+/* Reads kernel objects. */
 #ifndef NOCTULE_READ_BPF_H
 #define NOCTULE_READ_BPF_H
 
@@ -36,8 +34,8 @@ enum kernel_number {
 
 /*
  * Returns a read-only pointer to a kernel object. For each pointer loaded from a trusted object the
- * verifier searches the kernel's types by name, which took half of the startup time. It does not do
- * that for an untrusted object.
+ * verifier searches the kernel's types by name, which took half of the startup time. It does not
+ * search for an untrusted object.
  */
 #define only_to_be_read(object, number)                  \
 	({                                               \
@@ -47,7 +45,7 @@ enum kernel_number {
 		object_;                                 \
 	})
 
-/* Reads a field of the object at an address: by a plain load if the kernel has the cast. */
+/* Reads a field of the object at an address. If the kernel has the cast, this is a plain load. */
 #define read_at(address, number, field)                                           \
 	({                                                                        \
 		typeof(address) object_ = (address);                              \

@@ -14,7 +14,7 @@ static __always_inline void *lookup_or_init(void *map, const void *key, const vo
 
 	if (row)
 		return row;
-	/* Another CPU may insert its row first. Then that row is used. */
+	/* If another CPU inserts its row first, that row is used. */
 	bpf_map_update_elem(map, key, initial, BPF_NOEXIST);
 	return bpf_map_lookup_elem(map, key);
 }

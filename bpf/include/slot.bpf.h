@@ -15,8 +15,8 @@ enum {
 };
 
 /*
- * What a blocked thread waits for. A blocked thread is neither running nor runnable. 0: not
- * blocked.
+ * The kind of event that a blocked thread waits for. A blocked thread is neither running nor
+ * runnable. 0 means not blocked.
  */
 enum block_class {
 	BLOCK_NONE,
@@ -91,8 +91,8 @@ enum counter {
 	COUNTER_BLOCKED = COUNTER_TOTALS,
 	COUNTER_COUNT = COUNTER_BLOCKED + BLOCK_CLASSES,
 	/*
-	 * Counters of on-CPU time come first. For them a snapshot reads the values at its own
-	 * moment.
+	 * Counters of on-CPU time come first. For these counters, a snapshot reads the values at
+	 * its own moment.
 	 */
 	COUNTERS_OF_SLICES = COUNTER_SIBLING_BUSY + 1,
 };
@@ -108,7 +108,7 @@ struct totals {
 
 /*
  * A CPU: the running thread, and the counters of the idle task, which is not in any task list. The
- * fields that each switch uses come first, next to each other.
+ * fields that each switch uses are first and adjacent.
  */
 struct cpu_slot {
 	/* CLOCK_MONOTONIC at the end of the last slice; 0 before the first. */
@@ -141,9 +141,9 @@ struct cpu_slot {
 	__u64 interrupts;
 	/* Steal time up to `since`, where the kernel counts it at ticks. */
 	__u64 host;
-	/* The kernel's steal count at that time, less the part that is left for later slices. */
+	/* The kernel's steal count at that time, minus the part that is left for later slices. */
 	__u64 host_counted;
-	/* By how much that count went backwards; 0 when it has caught up. */
+	/* By how much that count decreased; 0 when it has caught up. */
 	__u64 host_debt;
 	/* Time for which the SMT sibling was busy, up to `since`. */
 	__u64 sibling_busy;
@@ -155,7 +155,7 @@ struct cpu_slot {
 	__u64 sampled_at;
 	/*
 	 * CLOCK_MONOTONIC since which the CPU has been idle, if no program ran at the switch to the
-	 * idle task and a walk detected it. Otherwise a time before `since`.
+	 * idle task and a walk detected that switch. Otherwise a time before `since`.
 	 */
 	__u64 idle_began;
 	/* Last value of each hardware counter. The next switch charges the difference. */

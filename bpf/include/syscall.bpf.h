@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Arguments and result of a system call, read when it returns. The registers still hold the
- * arguments then, so no program is needed at entry. The layout of the registers is the same on
- * every kernel, unlike the records of these tracepoints.
+ * Arguments and result of a system call, read when it returns. At that time the registers still
+ * contain the arguments, so no program is needed at entry. The layout of the registers is the same
+ * on every kernel, unlike the records of these tracepoints.
  */
 #ifndef NOCTULE_SYSCALL_BPF_H
 #define NOCTULE_SYSCALL_BPF_H
@@ -16,7 +16,7 @@
 #define ARGUMENT_3(regs) ((regs)->dx)
 #define RESULT(regs) ((long)(regs)->ax)
 #elif defined(__TARGET_ARCH_arm64)
-/* regs[0] holds the result, which replaced the first argument. */
+/* regs[0] contains the result, which replaced the first argument. */
 #define ARGUMENT_1(regs) ((regs)->orig_x0)
 #define ARGUMENT_2(regs) ((regs)->regs[1])
 #define ARGUMENT_3(regs) ((regs)->regs[2])
@@ -25,7 +25,7 @@
 #error "name the registers of a system call"
 #endif
 
-/* Returns the number of the system call; below 0: the thread is not in one. */
+/* Returns the number of the system call; below 0 if the thread is not in a system call. */
 static __always_inline long system_call(const struct pt_regs *registers)
 {
 #if defined(__TARGET_ARCH_x86)

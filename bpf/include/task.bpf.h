@@ -7,7 +7,7 @@
  * current, or by the CPU that migrates it. Plain additions therefore lose nothing. `base` is
  * written when a snapshot reads the thread, and when the thread is settled: at its end, or when it
  * moves to another cgroup. The difference between the two is the usage since then. The kernel keeps
- * time and switches in task_struct; for them `total` stays 0 and only `base` is used.
+ * time and switches in task_struct; for these counters `total` stays 0 and only `base` is used.
  */
 #ifndef NOCTULE_TASK_BPF_H
 #define NOCTULE_TASK_BPF_H
@@ -31,7 +31,7 @@ struct entry {
 
 /*
  * The kernel places the value of a task storage 8 bytes after the start of a cache line. A switch
- * uses the first lines, up to `before`, and the line of the waits.
+ * uses the first lines, up to `before`, and the line with the waits.
  */
 struct task_account {
 	__u64 cgroup;
@@ -47,7 +47,7 @@ struct task_account {
 	__u8 dead;
 	/* On a leader: the end of the process has been reported. */
 	__u8 reported;
-	/* Written last. Until it is set, `cgroup` and `base` are not valid. */
+	/* Written last. Until this field is set, `cgroup` and `base` are not valid. */
 	__u32 ready;
 	/*
 	 * Cached row with the waits of the thread's group, valid until the thread changes its
@@ -58,14 +58,14 @@ struct task_account {
 	__u8 held;
 	/* The thread was asleep when it was migrated, at `phantom_at`. */
 	__u8 phantom;
-	/* The thread waits in a queue that can be throttled: `queue`. */
+	/* Whether the thread waits in a queue that can be throttled, which is then in `queue`. */
 	__u8 throttle_noted;
 	/*
-	 * The package on which the thread runs or last ran, plus 1; 0: unknown. All growth since
+	 * The package on which the thread runs or last ran, plus 1; 0 if unknown. All growth since
 	 * the last settling happened on this package.
 	 */
 	__u8 package;
-	/* Number under which the thread is listed for the next snapshot; 0: not listed. */
+	/* Number under which the thread is listed for the next snapshot; 0 if it is not listed. */
 	__u32 listed;
 	/* Low half of the start of the short epoch in which the thread last ran. */
 	__u32 epoch;
@@ -114,17 +114,18 @@ struct task_account {
 	/* Whether user space was last sent the thread as blocked. */
 	__u32 shown_blocked;
 	/*
-	 * Who ended the block (bpf/switch/release.bpf.h): pid and start of the process, and its
-	 * group. GROUP_IDLE: no process did, or the thread is still blocked.
+	 * The process that ended the block (bpf/switch/release.bpf.h): pid and start of the
+	 * process, and its group. GROUP_IDLE if no process ended it, or if the thread is still
+	 * blocked.
 	 */
 	__u32 releaser_pid;
 	__u64 releaser_start;
 	__u64 releaser;
-	/* The block in progress (bpf/switch/blocked.bpf.h); 0: the thread is not blocked. */
+	/* The block in progress (bpf/switch/blocked.bpf.h); 0 if the thread is not blocked. */
 	__u64 block;
 	/*
 	 * The part of a block after the moment of a snapshot: start and class, end, and that
-	 * moment. 0: none.
+	 * moment. 0 if there is none.
 	 */
 	__u64 late_block;
 	__u64 late_block_end;
@@ -136,7 +137,10 @@ struct task_account {
 _Static_assert(sizeof(struct task_account) ==
 		       248 + 8 * COUNTERS_OF_SLICES + 2 * 8 * COUNTER_TOTALS + 8 * BLOCK_CLASSES,
 	       "implicit padding");
-/* Includes the 72 bytes that the kernel puts in front. A larger account takes twice the memory. */
+/*
+ * The size includes the 72 bytes that the kernel puts in front. A larger account would take twice
+ * the memory.
+ */
 _Static_assert(sizeof(struct task_account) <= 1024 - 72, "an account takes more than 1 KiB");
 _Static_assert((8 + __builtin_offsetof(struct task_account, total.v[COUNTER_WAIT_THROTTLE])) % 64 ==
 			       0 &&
@@ -317,17 +321,17 @@ static __always_inline struct task_account *account_storage(struct task_struct *
 	__u64 address = (__u64)task;
 
 	if (!has_task_storage) {
-		/* A reaped thread may be freed already. Nothing would delete its account again. */
+		/* A reaped thread may already be freed. Nothing would delete its account again. */
 		if (account || (task_state(task) & TASK_DEAD && !task->thread_pid))
 			return account;
 		return lookup_or_init(&accounts, &address, &no_account);
 	}
 	/*
-	 * The kernel refuses if another CPU creates storage for this thread at the same moment, for
-	 * the task iterator or for another agent. It also refuses if such a creation was preempted
-	 * on this CPU. At the next attempt the storage exists or can be created. The kernel also
-	 * refuses many creations in a row on one CPU, until an interrupt has refilled the
-	 * allocator.
+	 * The kernel refuses to create storage if another CPU creates storage for this thread at
+	 * the same moment, for the task iterator or for another agent. It also refuses if such a
+	 * creation was preempted on this CPU. At the next attempt the storage exists or can be
+	 * created. The kernel also refuses many creations in a row on one CPU, until an interrupt
+	 * has refilled the allocator.
 	 */
 	for (int i = 0; i < 3 && unlikely(!account); i++)
 		account = bpf_task_storage_get(&tasks, task, NULL, BPF_LOCAL_STORAGE_GET_F_CREATE);

@@ -48,7 +48,7 @@ struct process_exec {
 	__u32 euid;
 	__u32 gid;
 	__u32 egid;
-	/* From the audit subsystem; all bits set if there is none. */
+	/* From the audit subsystem; all bits are set if there is none. */
 	__u32 login_uid;
 	__u32 audit_session;
 	/* Inode numbers; 0 if unknown. */
@@ -84,7 +84,10 @@ struct process_exec_failed {
 	/* Real user id. */
 	__u32 uid;
 	__u32 error;
-	/* The descriptor that execveat(2) resolves the path from; EXEC_AT_CWD for execve(2). */
+	/*
+	 * The descriptor relative to which execveat(2) resolves the path; EXEC_AT_CWD for
+	 * execve(2).
+	 */
 	__s32 directory;
 	/* Length of the path, as the process passed it. The path follows without a NUL. */
 	__u32 length;
@@ -118,7 +121,7 @@ _Static_assert(sizeof(struct process_exit) == 136, "implicit padding");
 /* The process in the head receives the signal. */
 struct process_signal {
 	struct event_head head;
-	/* The sender; pid 0: the kernel or a timer. */
+	/* The sender; pid 0 for the kernel or a timer. */
 	struct process_parent sender;
 	__u32 signal;
 	/* si_code: the reason for the signal. */

@@ -53,14 +53,14 @@ static __always_inline __u32 add_args(struct exec_scratch *made, __u32 at, struc
 	if (length > EXEC_ARGS)
 		length = EXEC_ARGS;
 	/*
-	 * Have no effect. Without the barriers the compiler would drop the checks, which the
-	 * verifier needs.
+	 * These barriers have no effect at run time. Without them the compiler would drop the
+	 * checks, which the verifier needs.
 	 */
 	barrier_var(at);
 	barrier_var(length);
 	if (at >= PATH_BYTES || length > EXEC_ARGS)
 		return 0;
-	/* The last argument may be truncated. It then has no NUL. */
+	/* The last argument may be truncated, in which case it has no NUL. */
 	if (bpf_probe_read_user(made->text + at, length, (const void *)mm->arg_start))
 		return 0;
 	made->event.args_length = length;

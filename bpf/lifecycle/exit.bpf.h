@@ -36,7 +36,7 @@ static __always_inline bool is_last_thread(unsigned long long *ctx, struct task_
 	struct ended_process process = {};
 	__u8 reported = 1;
 
-	/* Volatile: the argument must not be read before the kernel is known to have it. */
+	/* Volatile, because the argument must not be read before the kernel is known to pass it. */
 	if (has_group_dead)
 		return *(volatile unsigned long long *)&ctx[1] & 1;
 	task = to_be_read(task);
@@ -45,7 +45,7 @@ static __always_inline bool is_last_thread(unsigned long long *ctx, struct task_
 	/* If several threads exit at the same time, each of them can find that none is left. */
 	process.pid = task->tgid;
 	process.start = task->group_leader->start_boottime;
-	/* No other thread follows. */
+	/* No other thread of the process exits later. */
 	if (task->signal->nr_threads == 1)
 		return !bpf_map_lookup_elem(&ended, &process);
 	/* Before v6.4 (d7ba4cc900bf) the upper half of the return value is undefined. */
@@ -63,9 +63,9 @@ static __always_inline __u32 exit_status(struct task_struct *task)
 
 /*
  * Sums the CPU time of all other threads that are not reaped yet. Without the iterator only the
- * leader can be read. Since v6.8 the walk ends at the end of the list, so it starts at the leader.
- * Returns false if the sum is incomplete, or if it includes a thread that is being reaped, whose
- * time is already in the sum of reaped threads.
+ * leader can be read. Since v6.8 the walk stops at the last thread of the list, so it starts at the
+ * leader. Returns false if the sum is incomplete, or if it includes a thread that is being reaped,
+ * whose time is already in the sum of reaped threads.
  */
 static __always_inline bool others_cpu_time(struct task_struct *task, __u64 *sum)
 {
@@ -95,7 +95,9 @@ static __always_inline bool others_cpu_time(struct task_struct *task, __u64 *sum
 	return threads == *(volatile int *)&read->signal->nr_threads;
 }
 
-/* Returns false if a thread was reaped meanwhile: its time moved from one sum to the other. */
+/*
+ * Returns false if a thread was reaped meanwhile, which moved its time from one sum to the other.
+ */
 static __always_inline bool try_process_cpu_time(struct task_struct *task, __u64 *sum)
 {
 	struct signal_struct *sums = to_be_read(task)->signal;
@@ -147,7 +149,7 @@ static __always_inline void report_late_oom(struct task_struct *task, const stru
 	report_oom(task, victim);
 }
 
-/* `victim`: the record of the OOM killer if it killed the process, else NULL. */
+/* `victim` is the record of the OOM killer if it killed the process, else NULL. */
 static __always_inline void report_exit(struct task_struct *task, const struct victim *victim)
 {
 	struct process_row *row = process_row(cgroup_of(task));

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Failed execs, seen at the exit of the system calls. The registers still hold the arguments then.
+ * Failed execs, seen at the exit of the system calls. At that time the registers still contain the
+ * arguments.
  */
 #ifndef NOCTULE_LIFECYCLE_FAILED_BPF_H
 #define NOCTULE_LIFECYCLE_FAILED_BPF_H

@@ -19,7 +19,7 @@
 char LICENSE[] SEC("license")
 = "Dual BSD/GPL";
 
-/* Children of this process are followed; 0: none. */
+/* Children of this process are followed; 0 for none. */
 __u32 follow_children_of;
 
 /* Runs in the context of the parent. The child is not running yet, but is already in its cgroup. */
@@ -47,8 +47,8 @@ int BPF_PROG(process_fork, struct task_struct *parent, struct task_struct *child
 	event.head.kind = EVENT_PROCESS_START;
 	describe_process(&event.head.process, child);
 	/*
-	 * The parent is not always the process that forked: with CLONE_PARENT, as runc uses it,
-	 * that is a sibling.
+	 * The parent is not always the process that forked. With CLONE_PARENT, which runc uses, the
+	 * parent of the child is that of the process that forked.
 	 */
 	describe_parent(&event.parent, child);
 	emit(&facts, &event, sizeof(event), EVENT_PROCESS_START);
@@ -114,7 +114,7 @@ int signal_generate(unsigned long long *ctx)
 {
 	struct task_struct *task = (struct task_struct *)ctx[2];
 
-	/* Volatile: the verifier rejects the read if the compiler moves it. */
+	/* Volatile, because the verifier rejects the read if the compiler moves it. */
 	if ((int)*(volatile unsigned long long *)&ctx[4] == TRACE_SIGNAL_IGNORED ||
 	    !is_wanted(task))
 		return 0;
@@ -129,8 +129,8 @@ int mark_victim(unsigned long long *ctx)
 	struct victim victim;
 
 	/*
-	 * Volatile: otherwise the compiler merges the two reads, and the value would have either
-	 * type.
+	 * Volatile, because otherwise the compiler merges the two reads, and the value would have
+	 * either type.
 	 */
 	if (!victim_is_task) {
 		note_old_mark(*(volatile unsigned long long *)&ctx[0]);
