@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Victims of the OOM killer. The kernel reports that a process was chosen. Whether the OOM killer
- * killed it is known only at its exit.
+ * Victims of the OOM killer. The kernel reports that a process was chosen. Only when the process
+ * exits is it known whether the OOM killer killed it.
  */
 #ifndef NOCTULE_LIFECYCLE_OOM_BPF_H
 #define NOCTULE_LIFECYCLE_OOM_BPF_H
@@ -19,8 +19,8 @@ enum {
 const volatile __u32 page_shift = 12;
 
 /*
- * mark_victim passes the task since v6.9, also in 6.1.130. Before, it passes the id of one of the
- * victim's threads.
+ * mark_victim passes the task since v6.9, and also in 6.1.130. Older kernels pass the id of one of
+ * the victim's threads.
  */
 const volatile bool victim_is_task = false;
 
@@ -97,7 +97,10 @@ static __always_inline __u64 resident_pages(struct task_struct *task)
 
 	if (!mm)
 		return 0;
-	/* Not a direct read: before v6.2 the verifier rejects a typedef in an array. */
+	/*
+	 * This is not a direct read, because before v6.2 the verifier rejects a typedef in an
+	 * array.
+	 */
 	if (bpf_core_field_exists(older->rss_stat.count))
 		return BPF_CORE_READ(older, rss_stat.count[FILE].counter) +
 		       BPF_CORE_READ(older, rss_stat.count[ANONYMOUS].counter) +

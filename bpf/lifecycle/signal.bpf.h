@@ -28,7 +28,7 @@ enum {
 
 /*
  * Whether the current thread sent the signal. Codes above 0 come from the kernel. Negative codes
- * are also used for timers and for asynchronous I/O. Such signals mostly come from an interrupt,
+ * are also used for timers and for asynchronous I/O. Such signals usually come from an interrupt,
  * which is unrelated to the current thread.
  */
 static __always_inline bool is_sent_by_thread(int code)
@@ -51,7 +51,7 @@ static __always_inline void report_signal(struct task_struct *task, int signal,
 		event.code = SI_KERNEL;
 	else if ((__u64)info != SEND_SIG_NOINFO)
 		event.code = BPF_CORE_READ(info, si_code);
-	/* Before v5.11 the sender is unknown: see compat.bpf.h. */
+	/* Before v5.11 the sender is unknown; see compat.bpf.h. */
 	if (has_task_storage && is_sent_by_thread(event.code))
 		describe_leader(&event.sender, bpf_get_current_task_btf());
 	emit(&facts, &event, sizeof(event), EVENT_PROCESS_SIGNAL);

@@ -13,7 +13,10 @@ enum sample_flag {
 	SAMPLE_FOLLOWED = 1 << 2,
 	/* The thread was on a CPU when it was read. */
 	SAMPLE_RUNNING = 1 << 3,
-	/* Carried sums: of ended threads of the process, and of its threads in earlier cgroups. */
+	/*
+	 * Carried sums: usage of ended threads of the process, and of its threads in earlier
+	 * cgroups.
+	 */
 	SAMPLE_CARRIED = 1 << 4,
 	/* The process has ended, and these are its last counters. */
 	SAMPLE_EXITED = 1 << 5,
@@ -54,13 +57,13 @@ struct task_sample {
 	/* The package on which the counters grew. */
 	__u32 package;
 	/*
-	 * For a living thread: for how long it has been runnable without running; 0: it does not
+	 * For a living thread, how long it has been runnable without running; 0 if it does not
 	 * wait.
 	 */
 	__u64 waiting_ns;
 	/* CPU time in `counters` after that moment. */
 	__u64 later_ns;
-	/* For a living thread: the block in progress, as encoded in its account. */
+	/* For a living thread, the block in progress, as encoded in its account. */
 	__u64 block;
 	char comm[16];
 	struct counters counters;
@@ -74,8 +77,8 @@ struct late_settle {
 	/* The moment of the snapshot. */
 	__u64 at;
 	/*
-	 * CPU time in the row of its cgroup before the counters were added. If a reader finds more
-	 * there, the row already includes them.
+	 * CPU time in the row of its cgroup before the counters were added. If a reader finds a
+	 * larger value in the row, the row already includes them.
 	 */
 	__u64 row_before;
 	/* CPU time in the carried sums of its process before the counters were added. */
@@ -92,7 +95,7 @@ struct living {
 /* Location of a CPU. */
 struct cpu_place {
 	__u32 package;
-	/* The other CPU on the same core, plus 1; 0: none. */
+	/* The other CPU on the same core, plus 1; 0 if there is none. */
 	__u32 sibling;
 };
 
@@ -155,8 +158,8 @@ struct blame {
 };
 
 /*
- * The group that was blocked in a class, and the process that ended the block. GROUP_IDLE: no
- * process did.
+ * The group that was blocked in a class, and the process that ended the block. GROUP_IDLE if no
+ * process ended it.
  */
 struct release_key {
 	__u64 victim;

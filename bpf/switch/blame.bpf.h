@@ -84,7 +84,7 @@ struct {
 /* The highest row number. */
 const volatile __u32 last_wait_row = 0;
 
-/* Rows up to this number have been used. Higher ones are free. */
+/* Rows up to this number have been used. Rows with higher numbers are free. */
 __u32 used_wait_rows;
 
 /* Numbers of rows that user space has released for reuse. */
@@ -108,7 +108,10 @@ static __always_inline __u64 victim_of(struct task_account *account)
 	return account->followed ? GROUP_FOLLOWED : account->cgroup;
 }
 
-/* Not inlined: clang merges its loads with those of an account, which the verifier rejects. */
+/*
+ * Not inlined, because clang would merge its loads with loads of an account, which the verifier
+ * rejects.
+ */
 static __noinline __u64 group_without_account(struct task_struct *task)
 {
 	return cgroup_of(task);
@@ -237,7 +240,7 @@ static __always_inline __u64 portion(__u64 value, __u64 part, __u64 whole)
 }
 
 /*
- * Charges `ns` of a wait during which `runner` had the CPU. It is a global function, which the
+ * Charges `ns` of a wait during which `runner` had the CPU. This is a global function, which the
  * verifier checks once instead of at each call. Before v5.12 (e5069b9c23b3) such a function takes
  * only integers. User space cannot patch it for 5.10.
  */
@@ -277,14 +280,14 @@ static __always_inline void charge_stolen(struct division *it, __u64 stolen, __u
 
 /* Time taken from a runner. */
 struct taken {
-	/* By interrupts and the host together, and by interrupts. */
+	/* Time taken by interrupts and the host together, and time taken by interrupts. */
 	__u64 stolen;
 	__u64 interrupts;
 };
 
 /*
- * Returns the time taken, up to `to`, from the last `part` ns of a slice that is `length` ns long
- * by then.
+ * Returns the time taken, up to `to`, from the last `part` ns of a slice. The slice is `length` ns
+ * long at `to`.
  */
 static __always_inline struct taken taken_from(const struct slice *slice, const struct moment *to,
 					       __u64 part, __u64 length)
@@ -327,7 +330,10 @@ __noinline int charge_slice(__u32 number, __u64 index)
 	slice = &past->ring[index % PLACES];
 	length = it->to.clock - slice->began.clock;
 	part = it->to.clock - it->from;
-	/* The slice began after the wait ended, by a clock that was read a little earlier. */
+	/*
+	 * The slice began after the wait ended, according to a clock that was read slightly
+	 * earlier.
+	 */
 	if ((__s64)length <= 0)
 		return 0;
 	if (part > length)
@@ -398,7 +404,7 @@ __noinline __u64 charge_epoch(__u32 number, __u32 level, __u64 index, __u64 to)
 		charge_runner(number, epoch->shares[i].runner, ns);
 		rest -= ns;
 	}
-	/* Shares that did not fit, and rounding. */
+	/* The shares that did not fit, and the rounding error. */
 	it->parts[PART_UNATTRIBUTED] += rest;
 	return to - part;
 }
@@ -418,13 +424,13 @@ static __always_inline __u64 charge_epochs(__u32 number, const struct division *
 }
 
 /*
- * Divides a wait among the runners that had the CPU. It is a global function, which the verifier
- * checks once instead of at each call: inlined, it was 90% of the verifier's work. Such a function
- * takes only integers, and user space cannot patch it for 5.10.
+ * Divides a wait among the runners that had the CPU. This is a global function, which the verifier
+ * checks once instead of at each call. Inlined, it caused 90% of the verifier's work. Such a
+ * function takes only integers, and user space cannot patch it for 5.10.
  *
- * It is also called for a wait in progress, while the CPU continues to switch. The newest epoch can
- * then get slices that were already charged one by one, or that began after the end of the wait.
- * Such slices also get a share of the wait. The shares still add up to the wait.
+ * The function is also called for a wait in progress, while the CPU continues to switch. The newest
+ * epoch can then get slices that were already charged one by one, or that began after the end of
+ * the wait. Such slices also get a share of the wait. The shares still add up to the wait.
  */
 __noinline int divide(__u32 number)
 {
@@ -473,8 +479,8 @@ static __always_inline void count_preemption(struct task_account *account, __u64
 		account->total.v[COUNTER_PREEMPTED_SELF]++;
 	} else if (culprit == (__u64)GROUP_KERNEL || culprit == GROUP_IDLE) {
 		/*
-		 * Idle: the thread was preempted to migrate, or its core is reserved by core
-		 * scheduling.
+		 * The CPU is idle: the thread was preempted to migrate, or its core is reserved by
+		 * core scheduling.
 		 */
 		account->total.v[COUNTER_PREEMPTED_KERNEL]++;
 	} else {

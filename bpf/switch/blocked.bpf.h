@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Account: blocked time, by what the thread waits for. A blocked thread is neither running nor
- * runnable. The class is decided when the thread leaves its CPU, because then the kernel still has
- * its state and its system call. A block ends when the thread becomes runnable. Run-queue latency
- * therefore begins exactly where blocked time ends, and no program runs at wake-ups.
+ * Account: blocked time, by the kind of event that the thread waits for. A blocked thread is
+ * neither running nor runnable. The class is determined when the thread leaves its CPU, because at
+ * that time its state and its system call are still known. A block ends when the thread becomes
+ * runnable. Run-queue latency therefore begins exactly where blocked time ends, and no program runs
+ * at wake-ups.
  *
  * A sleeping thread costs nothing. A snapshot reads a block in progress once, and user space adds
  * the elapsed time until the thread is read again.
@@ -34,16 +35,16 @@ _Static_assert(BLOCK_OTHER <= BLOCK_CLASS_MASK, "a class does not fit");
 const volatile bool has_prev_state = false;
 
 /*
- * Returns the state in which the thread leaves its CPU; 0: still runnable. `preempt` is not enough,
- * because it is set only if the kernel itself was preempted. A waker can change __state after the
- * scheduler's decision, while the argument has the state at the decision.
+ * Returns the state in which the thread leaves its CPU; 0 if it is still runnable. `preempt` is not
+ * enough, because it is set only if the kernel itself was preempted. A waker can change __state
+ * after the scheduler's decision, whereas the argument has the state at the decision.
  */
 static __always_inline __u32 state_at_switch(unsigned long long *ctx, bool preempt,
 					     struct task_struct *prev)
 {
 	if (preempt)
 		return 0;
-	/* Volatile: the argument must not be read before the kernel is known to have it. */
+	/* Volatile, because the argument must not be read before the kernel is known to pass it. */
 	if (has_prev_state)
 		return *(volatile unsigned long long *)&ctx[3];
 	return task_state(prev);
@@ -52,7 +53,7 @@ static __always_inline __u32 state_at_switch(unsigned long long *ctx, bool preem
 /* Whether a connection stays on the host: over loopback, or to the host's own address. */
 static __always_inline bool is_same_host4(__be32 here, __be32 there)
 {
-	/* The first byte on the wire. */
+	/* Tests the first byte on the wire. */
 	return (there & 0xff) == LOOPBACK_NET || (there && there == here);
 }
 
@@ -111,7 +112,7 @@ static __always_inline enum block_class class_of_socket(struct file *file)
 	case AF_INET6:
 		return is_same_host6(sock) ? BLOCK_LOOPBACK : BLOCK_NETWORK;
 	default:
-		/* Netlink and similar: waiting for a message from the kernel. */
+		/* Netlink and similar sockets wait for a message from the kernel. */
 		return BLOCK_POLL;
 	}
 }
@@ -156,7 +157,8 @@ static __always_inline enum block_class class_of_file(struct task_struct *task, 
 
 /*
  * Whether the thread is throttled because it dirtied too many pages. balance_dirty_pages() sleeps
- * as for block I/O, but killable. A killable read after such writes waits for the disk.
+ * as for block I/O, but the sleep is killable. A killable read after such writes waits for the
+ * disk.
  */
 static __always_inline bool is_dirty_throttled(struct task_struct *task, __u32 state,
 					       enum call call)
@@ -269,7 +271,7 @@ static __always_inline void charge_late_block(struct task_account *account, __u6
 
 /*
  * Ends the block of a thread that got a CPU and has been runnable since `end`. During a snapshot,
- * the part after its moment is kept for the next snapshot.
+ * the part after the snapshot's moment is kept for the next one.
  */
 static __always_inline void end_block(struct task_account *account, __u64 end)
 {
@@ -322,7 +324,8 @@ static __always_inline bool is_queued(struct task_struct *task)
 
 /*
  * Detects a block that began before the agent started, on the first visit of a walk. The run queue
- * is not locked. If the thread has been woken meanwhile, its next switch decides.
+ * is not locked. If the thread has been woken meanwhile, its next switch determines whether it is
+ * blocked.
  */
 static __always_inline void find_block(struct task_struct *task, struct task_account *account)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Classes of system calls, by what a thread in them waits for. The numbers are from asm/unistd.h
- * and never change.
+ * Classes of system calls, by the kind of event that a thread in the call waits for. The numbers
+ * are from asm/unistd.h and never change.
  */
 #ifndef NOCTULE_CALLS_BPF_H
 #define NOCTULE_CALLS_BPF_H
@@ -18,9 +18,9 @@ enum call {
 	CALL_CHILD,
 	/* Message queues. */
 	CALL_MESSAGE,
-	/* The type of the descriptor in the first argument decides. */
+	/* The class depends on the type of the descriptor in the first argument. */
 	CALL_DESCRIPTOR,
-	/* Like CALL_DESCRIPTOR, and the call can dirty pages. */
+	/* Like CALL_DESCRIPTOR, but the call can also dirty pages. */
 	CALL_WRITE,
 	/* Calls that take a file name, or that work only on files. */
 	CALL_FILE,
@@ -28,7 +28,7 @@ enum call {
 
 enum {
 	CALLS = 512,
-	/* A 32-bit system call has other numbers. It is marked in thread_info.status on x86, */
+	/* A 32-bit system call has another number. It is marked in thread_info.status on x86, */
 	TS_COMPAT = 0x2,
 	/* and in the processor state on arm64. */
 	PSR_MODE32_BIT = 0x10,

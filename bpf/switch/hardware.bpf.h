@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Account: hardware counters. One event per counter and CPU counts everything that runs there. Each
- * switch charges the growth to the thread that leaves the CPU.
+ * Account: hardware counters. Each counter has one event per CPU, which counts everything that runs
+ * on the CPU. Each switch charges the growth to the thread that leaves the CPU.
  */
 #ifndef NOCTULE_HARDWARE_BPF_H
 #define NOCTULE_HARDWARE_BPF_H
@@ -12,10 +12,10 @@ enum {
 	HARDWARE_COUNTERS = 4,
 };
 
-/* Bit i: COUNTER_CYCLES + i is open on every CPU. */
+/* Bit i is set if COUNTER_CYCLES + i is open on every CPU. */
 const volatile __u32 hardware_mask = 0;
 
-/* Index: CPU x HARDWARE_COUNTERS + counter. */
+/* The index is CPU x HARDWARE_COUNTERS + counter. */
 struct {
 	__uint(type, BPF_MAP_TYPE_PERF_EVENT_ARRAY);
 	__uint(max_entries, 1); /* set at load */
@@ -41,7 +41,7 @@ static __always_inline __u64 scaled(__u64 count, __u64 enabled, __u64 running)
 	return count / running * enabled + count % running * enabled / running;
 }
 
-/* `account`: the account of `prev`, or NULL. */
+/* `account` is the account of `prev`, or NULL. */
 static __always_inline void account_hardware(struct cpu_slot *slot, struct task_struct *prev,
 					     struct task_account *account, __u32 cpu,
 					     const struct span *span)
@@ -59,7 +59,7 @@ static __always_inline void account_hardware(struct cpu_slot *slot, struct task_
 			count_loss(LOSS_COUNTER_READ);
 			continue;
 		}
-		/* A decrease: the event was reopened after its CPU came back online. */
+		/* If the value decreased, the event was reopened after its CPU came back online. */
 		if (value.enabled < last->enabled || value.counter < last->counter) {
 			*last = value;
 			continue;

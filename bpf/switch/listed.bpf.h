@@ -11,11 +11,11 @@
 
 enum {
 	LISTED_ENTRIES = 1 << 17,
-	/* Reserve for CPUs that pass the check for room at the same moment. */
+	/* Reserved entries for CPUs that check for room at the same moment. */
 	LISTED_SPARE = 1 << 12,
 };
 
-/* Whether threads can be looked up by pid (v6.2). Otherwise every snapshot walks all threads. */
+/* Whether threads can be looked up by pid (v6.2). If not, every snapshot walks all threads. */
 const volatile bool lists_threads = true;
 
 /* A ring of pids. The reader clears each entry after reading it. */
@@ -60,8 +60,8 @@ static __always_inline void list_thread(struct task_struct *task, struct task_ac
 	__u32 pid = task->pid;
 
 	/*
-	 * A thread that was listed and then took the pid of its leader (exec) is not found by the
-	 * old pid.
+	 * If a listed thread then takes the pid of its leader (exec), it cannot be found by the old
+	 * pid.
 	 */
 	if (!lists_threads || likely(account->listed == pid) || !list_has_room())
 		return;

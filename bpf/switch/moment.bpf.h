@@ -19,8 +19,8 @@ struct moment {
 
 /*
  * Whether the thread clock (clock_task) keeps running during steal (no
- * CONFIG_PARAVIRT_TIME_ACCOUNTING). The kernel then counts steal time at ticks. After steal that is
- * longer than a tick, a tick follows immediately.
+ * CONFIG_PARAVIRT_TIME_ACCOUNTING). In that case the kernel counts steal time at ticks. Steal time
+ * that is longer than a tick is immediately followed by a tick.
  */
 static __always_inline bool host_is_apart(void)
 {
@@ -51,8 +51,8 @@ static __always_inline __u64 behind(const struct moment *moment)
 
 /*
  * Returns the growth of the kernel's steal count since the CPU's last switch. Some hosts report
- * wrong values: for example, the count decreases after a CPU was offline. A later increase by the
- * same amount is then not steal time.
+ * wrong values. For example, the count may decrease after a CPU was offline. A later increase by
+ * the same amount is then not steal time.
  */
 static __always_inline __s64 host_grown(const struct cpu_slot *slot, struct rq *rq)
 {
