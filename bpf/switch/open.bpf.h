@@ -9,8 +9,9 @@
 
 enum {
 	/*
-	 * A snapshot charges the elapsed part of a wait in progress, if the part is this long. Each
-	 * shorter part leaves the sums of its thread this much short of the elapsed time.
+	 * A snapshot charges the elapsed part of a wait in progress, if the part is at least this
+	 * long. If it is shorter, the sums of its thread fall short of the elapsed time by up to
+	 * this much.
 	 */
 	LEAST_OPEN_NS = 100000,
 };
@@ -18,9 +19,9 @@ enum {
 /* A wait in progress. */
 struct open {
 	struct rq *rq;
-	/* When it began in this queue, by the clock of the queue's CPU. */
+	/* When the wait began in this queue, by the clock of the queue's CPU. */
 	__u64 queued;
-	/* How long it has been in this queue. */
+	/* How long the wait has been in this queue. */
 	__u64 here;
 	/* Sum of the thread's waits before it entered this queue. */
 	__u64 delay;
@@ -57,8 +58,8 @@ static __always_inline bool read_open(struct task_struct *task, struct task_acco
 }
 
 /*
- * Returns how long the thread has been runnable without running. This includes time before the
- * agent started, since the thread was queued on its CPU.
+ * Returns how long the thread has been runnable without running. The result includes time before
+ * the agent started, since the thread was queued on its CPU.
  */
 static __always_inline __u64 length_of(const struct open *it, const struct task_account *account)
 {
@@ -74,9 +75,9 @@ static __always_inline __u64 length_of(const struct open *it, const struct task_
  * if there is nothing to charge.
  *
  * The run queue is not locked, so the thread can get its CPU meanwhile. In that case the claim is
- * given back. If that happens within some nanoseconds between two instructions of the switch
- * program, the part is charged twice. The next waits of the thread are then charged less by that
- * amount.
+ * returned. If the thread gets its CPU within some nanoseconds between two instructions of the
+ * switch program, the part is charged twice. The next waits of the thread are then charged less by
+ * that amount.
  */
 static __always_inline struct division *divide_open(struct task_struct *task,
 						    struct task_account *account, __u32 number,

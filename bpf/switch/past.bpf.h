@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * The recent past of a CPU: the last slices one by one, and older time in epochs, each with a sum
- * per group. This way a wait of a second can be divided among the groups that ran in it, however
- * often they alternated: 100,000 switches a second fill the ring of slices in 0.3 ms.
+ * per group. A wait of a second can therefore be divided among the groups that ran in it, however
+ * often they alternated. (100,000 switches a second fill the ring of slices in 0.3 ms.)
  *
  * A wait may begin within an epoch. The epoch is divided in proportion, although other groups may
  * have run before the wait than during it. Epochs are therefore short, and older ones are merged
@@ -20,11 +20,14 @@ enum {
 	/* Number of slices kept one by one. Consecutive slices of one runner are merged. */
 	SLICES = 32,
 	/*
-	 * Number of oldest slices that are folded into epochs in one go, so that only the first
-	 * finds the program and the epoch out of the cache.
+	 * Number of oldest slices that are folded into epochs at a time, so that only the first of
+	 * them finds the program and the epoch out of the cache.
 	 */
 	SLICES_FOLDED = 8,
-	/* Room for both. A power of two: older verifiers cannot bound any other remainder. */
+	/*
+	 * Number of slots for both. It is a power of two, because older verifiers cannot bound the
+	 * remainder of another division.
+	 */
 	PLACES = 64,
 	/* Number of epochs per level. */
 	EPOCHS = 64,
@@ -70,7 +73,7 @@ static __always_inline enum rank rank_of(runner runner)
 
 struct slice {
 	runner runner;
-	/* Start of the slice. It ends where the next slice begins. */
+	/* Start of the slice. The slice ends where the next one begins. */
 	struct moment began;
 };
 
@@ -98,7 +101,7 @@ struct past {
 	__u32 pid;
 	__u32 reserved;
 	/*
-	 * At each level, start of the epoch to which the newest slice will be added. That slice is
+	 * For each level, start of the epoch to which the newest slice will be added. That slice is
 	 * still in the ring.
 	 */
 	__u64 newest[LEVELS];
@@ -139,8 +142,8 @@ static __always_inline void enter_epoch(struct past *past, struct task_struct *t
 }
 
 /*
- * One for each CPU, written with its run queue locked. User space reads without the lock, at each
- * tick. BPF_F_MMAPABLE aligns the values to a page.
+ * One entry for each CPU, written with the CPU's run queue locked. User space reads without the
+ * lock, at each tick. BPF_F_MMAPABLE aligns the values to a page.
  */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
@@ -194,8 +197,8 @@ static __always_inline void add_share(struct epoch *epoch, runner runner, __u64 
 			least = share;
 	}
 	/*
-	 * No room: the smallest share is replaced if the new one is larger. The replaced time
-	 * becomes unattributed.
+	 * There is no room: the smallest share is replaced if the new one is larger. The replaced
+	 * time becomes unattributed.
 	 */
 	if (least->ns < ns) {
 		least->runner = runner;
@@ -260,7 +263,7 @@ __noinline int fold_slice(__u32 cpu, __u64 index)
 	return 0;
 }
 
-/* The ring is full: folds the oldest slices. */
+/* Folds the oldest slices when the ring is full. */
 __noinline int fold_oldest(__u32 cpu)
 {
 	struct past *past = bpf_map_lookup_elem(&pasts, &cpu);
@@ -273,7 +276,9 @@ __noinline int fold_oldest(__u32 cpu)
 	return 0;
 }
 
-/* The newest slice begins an epoch. fold_slice() later applies the same rule. */
+/*
+ * Handles the case that the newest slice begins an epoch. fold_slice() later applies the same rule.
+ */
 static __always_inline void note_epoch(struct past *past, __u64 clock)
 {
 	past->newest[SHORT_EPOCHS] = clock;
@@ -286,8 +291,9 @@ static __always_inline void note_epoch(struct past *past, __u64 clock)
 
 /*
  * Begins a slice. If the runner already had the CPU, its slice continues, unless interrupts or the
- * host took much time from it. Such time is charged only to waits at that time. Where the kernel
- * accounts interrupts, nearly every slice loses a little to them, which is divided evenly.
+ * host took much time from it. Such time is charged only to waits at that time. If the kernel
+ * accounts interrupt time, nearly every slice loses a little time to interrupts, and that time is
+ * divided evenly.
  */
 static __always_inline void begin_slice(struct past *past, __u32 cpu, runner runner,
 					const struct moment *now)

@@ -8,13 +8,18 @@
 
 #include "abi.h"
 
-/* Number of packages, numbered from 0. With one package the verifier removes every lookup. */
+/*
+ * Number of packages, which are numbered from 0. If there is only one package, the verifier removes
+ * every lookup.
+ */
 const volatile __u32 packages = 1;
 
 /* Whether some cores have two hardware threads. */
 const volatile bool has_siblings = false;
 
-/* Written by user space: before it attaches anything, and when CPUs come online or go offline. */
+/*
+ * User space writes this map before it attaches anything, and when CPUs come online or go offline.
+ */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, 1); /* possible CPUs, set at load */

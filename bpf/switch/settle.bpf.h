@@ -24,8 +24,8 @@ static __always_inline void add(struct counters *to, const struct counters *what
 }
 
 /*
- * Records how much of an addition to a row came after the moment of the snapshot. Several CPUs can
- * be the first in a snapshot: one of them removes the value of the previous snapshot.
+ * Records how much of an addition to a row came after the moment of the snapshot. If several CPUs
+ * are the first in a snapshot, one of them removes the value of the previous snapshot.
  */
 #define note_later_in(row, ns, at)                                            \
 	({                                                                    \
@@ -46,8 +46,8 @@ static __always_inline void used_so_far(struct task_struct *task, struct task_ac
 	/* The kernel counts threads that are throttled by CPU quota as preempted. */
 	c->v[COUNTER_SWITCHES_PREEMPTED] -= c->v[COUNTER_SWITCHES_THROTTLED];
 	/*
-	 * Not in all cases: a thread that is about to sleep with a pending signal counts as
-	 * voluntary.
+	 * This is not always the case: a thread that is about to sleep with a pending signal counts
+	 * as voluntary.
 	 */
 	if ((__s64)(c->v[COUNTER_SWITCHES_PREEMPTED] -
 		    account->base.v[COUNTER_SWITCHES_PREEMPTED]) < 0)
@@ -154,7 +154,7 @@ static __always_inline struct task_sample *carried_row(struct task_struct *task,
 
 	if (row)
 		return row;
-	/* 0: the thread was first seen after it was reaped, so its process is unknown. */
+	/* 0 if the thread was first seen after it was reaped, so that its process is unknown. */
 	if (key.start)
 		row = lookup_or_init(&carried, &key, &no_sample);
 	if (!row) {
@@ -167,9 +167,9 @@ static __always_inline struct task_sample *carried_row(struct task_struct *task,
 }
 
 /*
- * Adds to the carried sums of the process. They are read with any thread of the process. After this
- * thread ends, the others may not run for long, and its pointer to the leader is gone. The leader
- * is therefore listed by the pid of the process.
+ * Adds to the carried sums of the process. A snapshot reads these sums together with any thread of
+ * the process. After this thread ends, the other threads may not run for long, and this thread's
+ * pointer to the leader is gone. The leader is therefore listed by the pid of the process.
  */
 static __always_inline void carry(struct task_struct *task, struct task_account *account,
 				  const struct counters *used, __u64 later_ns, __u64 at)
@@ -189,7 +189,7 @@ static __always_inline void carry(struct task_struct *task, struct task_account 
 /*
  * Reports a thread that is settled during a snapshot before the snapshot reads it. Its counters are
  * then missing from the threads, and perhaps from the row of its cgroup, because the rows are read
- * one after the other. Without this record they appear in the next snapshot. The record is
+ * one after the other. Without this record the counters appear in the next snapshot. The record is
  * therefore skipped if the ring buffer holds more than exits_wakeup_bytes, to leave room for
  * records that would be lost.
  */
@@ -236,7 +236,7 @@ static __noinline void add_running(struct task_struct *task, struct counters *us
 
 /*
  * Settles the thread with its cgroup. `used` receives its counters since the last settlement,
- * including a wait in progress (`open`; NULL: the thread does not wait). Two CPUs can settle one
+ * including a wait in progress (`open`; NULL if the thread does not wait). Two CPUs can settle one
  * thread at the same time, when it ends while it is moved. Each exchange takes the remaining part,
  * so that the parts add up in either order. Returns how much of the CPU time in `used` came after
  * the moment of the snapshot.
@@ -268,7 +268,7 @@ static __always_inline __u64 settle(struct task_struct *task, struct task_accoun
 	before = fetch_and_add(&row->v[COUNTER_CPU_TIME], used->v[COUNTER_CPU_TIME]);
 	for (int i = COUNTER_CPU_TIME + 1; i < COUNTER_COUNT; i++)
 		__sync_fetch_and_add(&row->v[i], used->v[i]);
-	/* The usage of a running thread after the moment is not known when it moves. */
+	/* The usage of a running thread after the moment is not known when the thread moves. */
 	if (at && account->seen != at && sums && (!open || !is_on_cpu(task)))
 		report_late(task, account, used, cgroup, before, at);
 	if (!later_ns)
@@ -311,10 +311,10 @@ static __always_inline void report_elsewhere(struct process_key key, __u64 later
 }
 
 /*
- * Reports the end of a process, and adds and deletes its carried sums. `last`: the counters of its
- * last thread that were not carried, with `later_ns` of CPU time after the moment `at`. NULL: all
- * counters were carried. In that case the process ended before the moment unless its carried sums
- * grew since.
+ * Reports the end of a process, and adds and deletes its carried sums. `last` contains the counters
+ * of its last thread that were not carried, with `later_ns` of CPU time after the moment `at`. It
+ * is NULL if all counters were carried. In that case the process ended before the moment, unless
+ * its carried sums have grown since.
  */
 static __always_inline void report_exit(struct task_struct *leader, struct task_account *account,
 					const struct counters *last, __u64 later_ns, __u64 at)
@@ -356,8 +356,8 @@ static __always_inline void report_exit(struct task_struct *leader, struct task_
 
 /*
  * Settles an exited thread that leaves its CPU, usually for the last time. Once the thread is
- * released no snapshot finds it, and it can be preempted before its last switch. Each switch
- * therefore settles it.
+ * released, no snapshot finds it, and it can be preempted before its last switch. Therefore each
+ * switch settles it.
  */
 static __always_inline void settle_exiting(struct task_struct *task, struct task_account *account,
 					   __u32 cpu)
@@ -371,7 +371,7 @@ static __always_inline void settle_exiting(struct task_struct *task, struct task
 		return;
 	account->dead = dead;
 	account->total.v[COUNTER_WAIT_UNATTRIBUTED] += take_unseen(task, account);
-	/* Read late on purpose: an earlier read would double the states of the verifier. */
+	/* Read late on purpose, because an earlier read would double the states of the verifier. */
 	at = sample_at;
 	later_ns = settle(task, account, &last->counters, NULL, at);
 	/* The common case, a single-threaded process, needs no row. */
@@ -424,7 +424,7 @@ static __always_inline struct task_account *moved_account(struct task_struct *ta
 }
 
 /*
- * First step of settling a moved thread: its wait until now belongs to the old group, and is kept
+ * First step of settling a moved thread. Its wait until now belongs to the old group, and is kept
  * in the division slot `number`.
  */
 static __always_inline void divide_moved(struct task_struct *task, __u32 number)
@@ -440,7 +440,7 @@ static __always_inline void divide_moved(struct task_struct *task, __u32 number)
 	enter_queue(task, account);
 }
 
-/* Second step: settles that wait and the counters, with the record slot `number`. */
+/* Second step, which settles that wait and the counters with the record slot `number`. */
 static __always_inline void settle_moved(struct task_struct *task, __u32 number)
 {
 	struct task_sample *sample = bpf_map_lookup_elem(&scratches, &number);

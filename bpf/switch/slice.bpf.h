@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Account: the idle and busy time of each CPU, from slices between our programs at sched_switch.
- * Idle time is measured here because the kernel accounts it to no task. Busy time is an independent
- * check of the time that the kernel charges to tasks.
+ * Account: the idle and busy time of each CPU, from slices between the runs of the program at
+ * sched_switch. Idle time is measured here because the kernel accounts it to no task. Busy time is
+ * an independent check of the time that the kernel charges to tasks.
  */
 #ifndef NOCTULE_SLICE_BPF_H
 #define NOCTULE_SLICE_BPF_H
@@ -16,7 +16,7 @@ enum {
 	CALIBRATE_NS = 10000000,
 	/* A CPU also compares its clocks at each of its first switches. */
 	CALIBRATE_FIRST = 16,
-	/* Maximum age of the previous measurement for a comparison. */
+	/* Maximum age of the previous measurement to compare with. */
 	CALIBRATE_FRESH_NS = 100000000,
 };
 
@@ -142,7 +142,7 @@ struct span {
 	__u64 later;
 };
 
-/* Clears what came after the moments of earlier snapshots. */
+/* Clears the values after the moments of earlier snapshots. */
 static __always_inline void begin_later(struct task_account *account, __u64 at)
 {
 	if (account->later_than == at)
@@ -152,7 +152,9 @@ static __always_inline void begin_later(struct task_account *account, __u64 at)
 	account->later_than = at;
 }
 
-/* Records, during a snapshot, that `used` of the counter came after its moment. */
+/*
+ * Records, during a snapshot, that `used` of the counter was counted after the snapshot's moment.
+ */
 static __always_inline void note_later(struct task_account *account, enum counter counter,
 				       __u64 used, __u64 at)
 {
@@ -173,8 +175,8 @@ static __always_inline __u64 portion_of(__u64 value, __u64 part, __u64 whole)
 
 /*
  * Charges `used` of a counter for the slice that ends. The part of the slice after the snapshot's
- * moment gets a proportional share: only user space could have read the hardware counter at that
- * moment.
+ * moment gets a proportional share, because only user space could have read the hardware counter at
+ * that moment.
  */
 static __always_inline void charge_span(struct task_account *account, enum counter counter,
 					__u64 used, const struct cpu_slot *slot,
@@ -238,7 +240,7 @@ static __always_inline void read_moment(struct cpu_slot *slot, struct task_struc
 		tell_host(slot, rq, now);
 }
 
-/* `span`: the part of the ending slice that belongs to `prev`. */
+/* `span` is the part of the ending slice that belongs to `prev`. */
 static __always_inline void account_slice(struct cpu_slot *slot, struct task_struct *prev,
 					  struct task_struct *next, const struct moment *now,
 					  struct span *span)
@@ -279,7 +281,7 @@ static __always_inline void account_slice(struct cpu_slot *slot, struct task_str
 
 /*
  * Charges the softirqs of the slot when the thread leaves the CPU. `account` is NULL if the thread
- * has none; that is already counted as a loss.
+ * has none, which was already counted as a loss.
  */
 static __always_inline void charge_softirqs(struct cpu_slot *slot, struct task_account *account)
 {

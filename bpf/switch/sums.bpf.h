@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* The maps that keep what was settled, and the buffers for records of it. */
+/* The maps with settled counters, and the buffers for records of these counters. */
 #ifndef NOCTULE_SUMS_BPF_H
 #define NOCTULE_SUMS_BPF_H
 
@@ -15,8 +15,8 @@ struct {
 } settled SEC(".maps");
 
 /*
- * A process on a package. Pid and start time stay the same when another thread than the leader
- * calls exec and takes the leader's place.
+ * A process on a package. Pid and start time do not change if a thread other than the leader calls
+ * exec and replaces the leader.
  */
 struct process_key {
 	__u32 tgid;
@@ -26,9 +26,9 @@ struct process_key {
 
 /*
  * Sums of each process over its ended threads, and over the time of its threads in earlier cgroups.
- * They are not stored with the leader, because such an exec can free the leader before the process
- * ends. The table also stores name and parent, because user space writes the last record of a
- * process whose end no program saw.
+ * The sums are not stored with the leader, because such an exec can free the leader before the
+ * process ends. The table also stores name and parent, because user space writes the last record of
+ * a process whose end no program saw.
  */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);

@@ -20,7 +20,7 @@
 char LICENSE[] SEC("license")
 = "Dual BSD/GPL";
 
-/* Children of this process are followed, with all their descendants; 0: none. */
+/* Children of this process are followed, with all their descendants; 0 for none. */
 __u32 follow_children_of;
 
 SEC("tp_btf/sched_switch")
@@ -79,7 +79,10 @@ int BPF_PROG(sched_wakeup_new, struct task_struct *task)
 
 	account = account_of(task);
 	if (!account) {
-		/* With task storage it can be created later. Without it, the table is full. */
+		/*
+		 * With task storage, the account can be created later. Without it, the table is
+		 * full.
+		 */
 		if (!has_task_storage)
 			count_loss(LOSS_ACCOUNT);
 		return 0;
@@ -112,7 +115,7 @@ int BPF_PROG(sched_wakeup, struct task_struct *task)
 	struct task_account *account;
 	__u64 clock;
 
-	/* The thread is still running, and is only kept from going to sleep. */
+	/* The thread is still running, and is only prevented from going to sleep. */
 	if ((__u64)task == bpf_get_current_task() || is_on_cpu(task))
 		return 0;
 	account = find_account(task);
@@ -120,13 +123,13 @@ int BPF_PROG(sched_wakeup, struct task_struct *task)
 		return 0;
 	clock = scheduler_clock(task);
 	note_queued(account, clock);
-	/* Otherwise it is already waiting. */
+	/* Otherwise the thread is already waiting. */
 	if (!account->throttle_noted && !throttles_threads())
 		begin_throttle(task, account, clock);
 	return 0;
 }
 
-/* Attached only when user space asks who ends blocks. */
+/* Attached only if user space requests which processes end blocks. */
 SEC("tp_btf/sched_waking")
 int BPF_PROG(sched_waking, struct task_struct *task)
 {
@@ -172,8 +175,8 @@ int BPF_PROG(process_free, struct task_struct *task)
 /*
  * Separate functions leave nothing on the caller's stack. Each round of the walk then starts in an
  * identical verifier state, which needs a tenth of the instructions. They use atomic operations.
- * For older kernels user space can remove those only from programs, so the older program below does
- * not call them.
+ * For older kernels user space can remove atomic operations only from programs, so the older
+ * program below does not call these functions.
  */
 static __noinline void divide_moved_thread(struct task_struct *thread)
 {
