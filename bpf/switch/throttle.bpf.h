@@ -24,10 +24,10 @@ enum {
 };
 
 /*
- * v6.18: e1fad12dcb66 ("sched/fair: Switch to task based throttle model"). Since then a thread is
- * throttled only when it is switched out. A thread that is woken or already queued when its group
- * is throttled still gets the CPU first. Throttling thus begins at a switch and needs no program at
- * wake-ups.
+ * v6.18: e1fad12dcb66 ("sched/fair: Switch to task based throttle model"). Since that change, a
+ * thread is throttled only when it is switched out. A thread that is woken or already queued when
+ * its group is throttled still gets the CPU first. Throttling thus begins at a switch and needs no
+ * program at wake-ups.
  */
 static __always_inline bool throttles_threads(void)
 {
@@ -54,7 +54,7 @@ static __always_inline bool has_quota(struct task_struct *task)
 
 /*
  * Returns how long the thread's queue was throttled, by the quota of its group or of an ancestor,
- * up to the end of the last throttling. `going_on`: includes the current one.
+ * up to the end of the last throttling. With `going_on`, the current throttling is included.
  */
 static __always_inline __u64 throttled_time(struct cfs_rq *queue, __u64 clock, bool going_on)
 {
@@ -97,8 +97,8 @@ static __always_inline bool is_throttled(struct task_struct *task)
 }
 
 /*
- * Called if a queue is throttled although no quota was known: a group got a quota since the last
- * walk. User space must attach the program at wake-ups. Not inlined, because it rarely runs.
+ * Called if a queue is throttled although no quota was known, because a group got a quota since the
+ * last walk. User space must attach the program at wake-ups. Not inlined, because it rarely runs.
  */
 static __noinline void find_quota(void)
 {
@@ -136,9 +136,9 @@ __noinline __u64 throttled_time_of_other(__u64 address, __u64 clock)
 }
 
 /*
- * Returns the throttled part of a wait up to now. `going_on`: whether the wait still lasts. The
- * thread may have moved to another group and may have got a CPU before the program of the move ran.
- * In that case the wait was in the recorded queue, not in the current one.
+ * Returns the throttled part of a wait up to now. `going_on` tells whether the wait still lasts.
+ * The thread may have moved to another group and may have got a CPU before the program of the move
+ * ran. In that case the wait was in the recorded queue, not in the current one.
  */
 static __always_inline __u64 throttled_part(struct task_struct *task, struct task_account *account,
 					    __u64 clock, bool going_on)
@@ -154,7 +154,7 @@ static __always_inline __u64 throttled_part(struct task_struct *task, struct tas
 		time = throttled_time_of_other(account->queue, clock);
 	/*
 	 * Negative if the queue was already throttled when the thread arrived. The thread does not
-	 * wait for the end of that throttling (v6.18: until it returns to user mode).
+	 * wait for that throttling to end (v6.18: until it returns to user mode).
 	 */
 	growth = time - account->throttled_at;
 	if (growth <= 0)

@@ -20,8 +20,8 @@ const volatile bool waits_on = true;
 
 enum {
 	/*
-	 * A real-time thread that waits longer than this behind a lower class has used up its
-	 * budget. Otherwise it would get the CPU as soon as the kernel can be preempted.
+	 * A real-time thread that waits longer than this for a thread of a lower class has used up
+	 * its budget. Otherwise it would get the CPU as soon as the kernel can be preempted.
 	 */
 	HELD_NS = 1000000,
 	/*
@@ -190,8 +190,8 @@ static __always_inline bool is_phantom(struct task_account *account, __u64 queue
 }
 
 /*
- * Ends a wait of the thread in the group `victim`. `total`: all its waits up to `end`; `here`: the
- * part of them since it was queued on this CPU. For a phantom the length is unknown.
+ * Ends a wait of the thread in the group `victim`. `total` is all its waits up to `end`. `here` is
+ * the time since the thread was queued on this CPU. For a phantom the length is unknown.
  */
 static __always_inline void finish_wait(struct task_struct *task, struct task_account *account,
 					__u64 victim, struct past *past, __u32 cpu,
@@ -368,7 +368,7 @@ static __always_inline void note_unseen(struct past *past, struct task_struct *p
 }
 
 /*
- * A thread or the idle task gets the CPU. `account`: the account of `next`, or NULL. `offset`:
+ * A thread or the idle task gets the CPU. `account` is the account of `next`, or NULL. `offset` is
  * CLOCK_MONOTONIC minus the clock of the CPU.
  */
 static __always_inline runner account_next(struct task_struct *prev, struct task_struct *next,

@@ -90,10 +90,10 @@ static __always_inline struct task_account *met(struct task_struct *task)
 {
 	struct task_account *account;
 
-	/* The cgroup of the thread is not set yet. It is when the thread is first woken. */
+	/* The cgroup of the thread is not set yet. The kernel sets it before the first wake-up. */
 	if (task_state(task) == TASK_NEW)
 		return NULL;
-	/* Creates the storage before counting begins, so that no switch has to. */
+	/* Creates the storage before counting begins, so that no switch has to create it. */
 	if (!started_at) {
 		account_storage(task);
 		return NULL;
@@ -170,8 +170,8 @@ static __always_inline void write_carried(struct seq_file *seq, struct task_stru
 }
 
 /*
- * Writes the thread with its current wait (`waiting_ns`; 0: it does not wait), and the part of the
- * wait that is charged now (`open`; NULL: none).
+ * Writes the thread with its current wait. `waiting_ns` is 0 if the thread does not wait. `open` is
+ * the part of the wait that is charged now, or NULL.
  */
 static __always_inline void write_thread(struct seq_file *seq, struct task_struct *task,
 					 struct task_account *account, __u64 waiting_ns,

@@ -38,12 +38,15 @@ enum tcp_flag {
 
 struct tcp_event {
 	struct event_head head;
-	/* Number of the socket; 0 if it has no account. */
+	/* Number of the socket, or 0 if the socket has no account. */
 	__u64 socket;
 	struct socket_ends ends;
-	/* Duration of the connection attempt, or of the connection; 0 if unknown. */
+	/* Duration of the connection attempt, or of the connection. 0 if unknown. */
 	__u64 duration_ns;
-	/* Payload bytes, without retransmissions: acknowledged by the peer, and received. */
+	/*
+	 * Payload bytes that the peer acknowledged, and payload bytes received. Neither includes
+	 * retransmissions.
+	 */
 	__u64 sent;
 	__u64 received;
 	/*
@@ -55,9 +58,9 @@ struct tcp_event {
 	__u32 failed;
 	/* Smoothed round-trip time; 0 if it was not measured. */
 	__u32 rtt_us;
-	/* errno that the application receives; 0: none. */
+	/* errno that the application receives, or 0. */
 	__u32 error;
-	/* enum connect_error; enum close_reason at the end of a connection. */
+	/* A value of enum connect_error, or of enum close_reason at the end of a connection. */
 	__u32 reason;
 	/* enum tcp_flag. */
 	__u32 flags;
@@ -120,7 +123,7 @@ enum socket_flag {
 	/* Connected by the peer. */
 	SOCKET_ACCEPTED = 1 << 2,
 	SOCKET_ESTABLISHED = 1 << 3,
-	/* Its events are reported. */
+	/* The events of the socket are reported. */
 	SOCKET_WANTED = 1 << 4,
 	/* No program saw that the connection was established, so it was reported late. */
 	SOCKET_BEGUN_LATE = 1 << 5,

@@ -66,7 +66,7 @@ static __always_inline enum connect_error reason_of(__u32 error)
 	}
 }
 
-/* `event` already has its error and reason. */
+/* The caller has set the error and the reason of `event`. */
 static __always_inline void report_failure(struct socket_account *account, struct tcp_event *event)
 {
 	__u32 reason = event->reason;
@@ -76,8 +76,8 @@ static __always_inline void report_failure(struct socket_account *account, struc
 	if (account->since)
 		event->duration_ns = event->head.time - account->since;
 	/*
-	 * Always true. The compiler can prove that and would drop the check, but the verifier needs
-	 * it.
+	 * The condition always holds. The compiler can prove that and would drop the check, but the
+	 * verifier needs it.
 	 */
 	barrier_var(reason);
 	if (reason < CONNECT_ERRORS)

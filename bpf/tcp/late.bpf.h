@@ -33,7 +33,7 @@ static __always_inline void end_late(struct socket_account *account, struct tcp_
 
 /*
  * Reports a missed end when the kernel frees a socket. Most missed changes happened just before: a
- * timer that interrupts a program answers hundreds of connections before the program continues.
+ * timer that interrupts a program handles hundreds of connections before the program continues.
  */
 static __always_inline void give_back(struct socket_account *account, struct sock *sk,
 				      struct tcp_sock *tcp)
@@ -81,7 +81,8 @@ static __always_inline void catch_up(struct socket_account *account, struct sock
 	if (established && begins_late(account))
 		begin_late(account, tcp);
 	/*
-	 * No program saw the accept. As for older sockets, the first process found with it owns it.
+	 * No program saw the accept. As for older sockets, the first process found with the socket
+	 * owns it.
 	 */
 	accept_by(task, account, tcp);
 	/* The connection may have ended while its start was reported. */
@@ -107,7 +108,7 @@ static __always_inline void catch_up_way(struct sock *sk, struct tcp_sock *tcp)
 		return;
 	if (!was_established(tcp, sk->__sk_common.skc_state) || !is_own(account, sk))
 		return;
-	/* The process that accepted it is known after the next scan of files. */
+	/* The next scan of files finds the process that accepted the connection. */
 	if (begins_late(account)) {
 		begin_late(account, tcp);
 		return;

@@ -12,10 +12,10 @@
 #include "row.bpf.h"
 
 /*
- * Returns the growth that is not settled yet. Two callers can settle at once, and the later one may
- * have read the smaller sum. The last sum is exact. It can be smaller than an earlier one, because
- * the FIN was counted as a byte. The row keeps that byte: a row only grows, and it may belong to
- * another group, which owned the socket before.
+ * Returns the growth that is not settled yet. Two callers can settle at the same time, and the
+ * later one may have read the smaller sum. The last sum is exact. It can be smaller than an earlier
+ * one, because the FIN was counted as a byte. The row keeps that byte: a row only grows, and it may
+ * belong to another group, which owned the socket before.
  */
 static __always_inline __u64 unsettled_part(__u64 *settled, __u64 sum, bool last)
 {
@@ -100,9 +100,9 @@ static __always_inline void list(struct seq_file *answer, const struct socket_ac
 }
 
 /*
- * Reads an open socket. Returns false if the socket is gone. With a `cookie`, the socket may be
- * freed and its memory reused during the reads. The values are therefore used only after the cookie
- * matches. 0: the caller holds the socket.
+ * Reads an open socket. Returns false if the socket no longer exists. With a `cookie`, the socket
+ * may be freed and its memory reused during the reads. The values are therefore used only after the
+ * cookie matches. If `cookie` is 0, the caller holds the socket.
  */
 static __always_inline bool look_at(struct seq_file *answer, const struct socket_account *account,
 				    struct payload *settled, struct tcp_sock *tcp, __u64 cookie)

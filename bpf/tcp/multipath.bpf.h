@@ -18,12 +18,16 @@ struct multipath_owner {
 	/* SOCKET_WANTED, or 0. */
 	__u32 wanted;
 	/*
-	 * Whether the process connected or accepted. 0: it listens, and another process may accept.
+	 * Whether the process connected or accepted. If 0, it listens, and another process may
+	 * accept.
 	 */
 	__u32 has_it;
 };
 
-/* By the address of the MPTCP socket. A tracepoint program cannot get socket storage of that. */
+/*
+ * The key is the address of the MPTCP socket. A tracepoint program cannot get the storage of that
+ * socket.
+ */
 struct {
 	__uint(type, BPF_MAP_TYPE_LRU_HASH);
 	__uint(max_entries, 2048);
@@ -72,8 +76,8 @@ static __always_inline void own_multipath(__u64 above, struct task_struct *task)
 }
 
 /*
- * Records the owner of the account as the owner of the MPTCP socket. Its address may have belonged
- * to another socket before.
+ * Records the owner of the account as the owner of the MPTCP socket. The address of that socket may
+ * have belonged to another socket before.
  */
 static __always_inline void share_owner(__u64 above, const struct socket_account *account)
 {

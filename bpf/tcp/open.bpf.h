@@ -11,7 +11,7 @@
 const volatile bool has_open_sockets = false;
 
 struct open_socket {
-	/* Address of the socket; 0 once it is closed. */
+	/* Address of the socket, or 0 once it is closed. */
 	__u64 sk;
 	/*
 	 * The kernel's socket cookie. If it differs, the memory at `sk` belongs to another socket.

@@ -1,30 +1,32 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * Ownership of accounts. The account of an incoming connection starts as a copy of the listener's
- * account and then becomes its own. Two programs can see the same end at once. Each claim here has
- * one winner.
+ * account and later becomes the connection's own. Two programs can see the same end at the same
+ * time, but only one of them can claim it.
  */
 #ifndef NOCTULE_TCP_OWNER_BPF_H
 #define NOCTULE_TCP_OWNER_BPF_H
 
 #include "multipath.bpf.h"
 
-/* Clears the flags. If several programs end a socket at once, only one gets true. */
+/*
+ * Clears the flags. If several programs end a socket at the same time, only one call returns true.
+ */
 static __always_inline bool take_flags(struct socket_account *account, __u32 flags, __u32 deciding)
 {
 	return __sync_fetch_and_and(&account->flags, ~flags) & deciding;
 }
 
 /*
- * Turns the copied account of an incoming connection into its own. Until then it is a copy of the
- * listener's account. If several programs see the connection at once, only one gets true. Changes
- * that the others saw are reported late.
+ * Turns the copy of the listener's account into the account of an incoming connection. If several
+ * programs see the connection at the same time, only one call returns true. Changes that the other
+ * programs saw are reported late.
  */
 static __always_inline bool inherit(struct socket_account *account, struct sock *sk)
 {
 	__u64 origin = account->self;
 
-	/* 0: the account is being created. */
+	/* 0 means that the account is being created. */
 	if (!origin || origin == SELF_TAKEN ||
 	    __sync_val_compare_and_swap(&account->self, origin, SELF_TAKEN) != origin)
 		return false;
@@ -38,7 +40,10 @@ static __always_inline bool inherit(struct socket_account *account, struct sock 
 	return true;
 }
 
-/* Whether the account belongs to this socket, or is made to. */
+/*
+ * Whether the account belongs to this socket. A copy of the listener's account is turned into the
+ * socket's own.
+ */
 static __always_inline bool is_own(struct socket_account *account, struct sock *sk)
 {
 	return !is_copy(account, sk) || inherit(account, sk);
@@ -68,7 +73,7 @@ static __always_inline void disown(struct socket_account *account)
 	mark_wanted(account, is_everybody_wanted());
 }
 
-/* Assigns the owner of the MPTCP socket. Returns false if it is unknown. */
+/* Assigns the owner of the MPTCP socket to the account. Returns false if that owner is unknown. */
 static __always_inline bool join(struct socket_account *account, __u64 above)
 {
 	struct multipath_owner *owner = multipath_owner(above);
@@ -80,7 +85,7 @@ static __always_inline bool join(struct socket_account *account, __u64 above)
 	return true;
 }
 
-/* accept(2) and the end of the connection can run at once. Only one gets true. */
+/* accept(2) and the end of the connection can run at the same time. Only one call returns true. */
 static __always_inline bool leave_queue(struct socket_account *account)
 {
 	return __sync_val_compare_and_swap(&account->acceptance, ACCEPT_WAITS, ACCEPT_DONE) ==

@@ -53,9 +53,9 @@ static __always_inline bool was_not_tried(int error)
 }
 
 /*
- * `error`: this host dropped the segments, or did not try to send them. Before v6.17 such failures
- * are not reported, and are detected at the next attempt, because the kernel counted them. If more
- * segments were retransmitted than reported, their fate is unknown.
+ * `error` is set if this host dropped the segments, or did not try to send them. Before v6.17 such
+ * failures are not reported, and are detected at the next attempt, because the kernel counted them.
+ * If more segments were retransmitted than reported, their fate is unknown.
  */
 static __always_inline void retransmit(struct sock *sk, __u32 segments, int error)
 {
@@ -106,7 +106,7 @@ static __always_inline void tell_rest(struct socket_account *account, struct tcp
 	event->failed = 0;
 }
 
-/* A SYN-ACK is retransmitted. `sk` is the listener; the peer is known. */
+/* A SYN-ACK is retransmitted. `sk` is the listener. */
 static __always_inline void retransmit_answer(struct sock *sk, const struct request_sock *request)
 {
 	struct socket_account *account = known_account(sk);

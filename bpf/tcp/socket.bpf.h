@@ -35,8 +35,8 @@ struct payload {
 struct socket_account {
 	__u64 id;
 	/*
-	 * Address of the socket that owns the account, or SELF_TAKEN. An incoming socket starts
-	 * with a copy of its listener's account.
+	 * Address of the socket that owns the account, or SELF_TAKEN. In a copy for an incoming
+	 * connection this is the address of the listener.
 	 */
 	__u64 self;
 	/* enum socket_flag. */
@@ -62,7 +62,8 @@ struct socket_account {
 _Static_assert(sizeof(struct socket_account) == 112, "implicit padding");
 /*
  * The kernel puts 8 bytes in front of an account, at the start of a cache line. That line holds the
- * fields that each connection needs until it ends. The last one is the cgroup of its owner.
+ * fields that each connection needs until it ends. The last of these fields is the cgroup of the
+ * owner.
  */
 _Static_assert(__builtin_offsetof(struct socket_account, owner.cgroup) == 48, "in the cache line");
 
@@ -76,7 +77,7 @@ struct {
 /* Number of sockets that got a number. */
 __u64 sockets_numbered;
 
-/* A socket with any of these flags has something to report before it is gone. */
+/* A socket with any of these flags has something to report before it is freed. */
 #define SOCKET_UNREPORTED (SOCKET_LISTENS | SOCKET_CONNECTS | SOCKET_ACCEPTED | SOCKET_ESTABLISHED)
 
 static __always_inline struct socket_account *known_account(struct sock *sk)
@@ -136,8 +137,8 @@ static __always_inline bool has_sent_end(int state)
 
 /*
  * Returns the payload that the peer has acknowledged. The kernel's sums of sent bytes include
- * attempts that this host dropped itself. The kernel counts SYN and FIN as a byte each. `state`:
- * the last state, if the connection has ended.
+ * attempts that this host dropped itself. The kernel counts SYN and FIN as a byte each. If the
+ * connection has ended, `state` is the last state before the end.
  */
 static __always_inline __u64 bytes_acknowledged(const struct tcp_sock *tcp, __u32 flags, int state)
 {
@@ -184,8 +185,8 @@ static __always_inline struct payload read_payload(const struct tcp_sock *tcp, _
 }
 
 /*
- * Returns the account and creates it if needed. Its new owner is `owner`. NULL if the kernel
- * refuses.
+ * Returns the account, and creates it if needed. Its new owner is `owner`. Returns NULL if the
+ * kernel refuses.
  */
 static __always_inline struct socket_account *make_account(struct sock *sk,
 							   struct task_struct *owner, __u32 flags)
