@@ -80,7 +80,7 @@ static __always_inline bool begin_accept(struct socket_account *account, struct 
 
 	if (!leave_queue(account))
 		return false;
-	/* Payload received while it waited belongs to the listener. */
+	/* Payload received while the connection waited belongs to the listener. */
 	now = read_payload(tcp, account->flags, ((struct sock *)tcp)->__sk_common.skc_state);
 	settle(account, settled(account), &now, NULL, false, false);
 	return true;
@@ -117,9 +117,10 @@ static __always_inline bool is_for_accept(struct socket_account *account, struct
 /*
  * The first round-trip sample measures the handshake. The kernel cannot time a handshake whose SYN
  * or SYN-ACK was retransmitted, or that used a SYN cookie (tcp_synack_rtt_meas(),
- * tcp_ack_update_rtt()). It uses the age of the echoed timestamp instead. That can be the timestamp
- * of the first SYN or SYN-ACK. With a cookie it is up to 64 ms too old. Such a time is in whole
- * milliseconds. A real measurement is so only once in a thousand.
+ * tcp_ack_update_rtt()). The kernel uses the age of the echoed timestamp instead. That can be the
+ * timestamp of the first SYN or SYN-ACK. With a cookie the timestamp is up to 64 ms too old. An age
+ * is in whole milliseconds. A real measurement is a whole number of milliseconds only once in a
+ * thousand.
  */
 static __always_inline bool is_handshake_untimed(const struct tcp_sock *tcp, bool connects)
 {
@@ -145,7 +146,7 @@ static __always_inline void establish(struct socket_account *account, struct tcp
 		event.head.time = bpf_ktime_get_boot_ns();
 	enlist(account, (struct sock *)tcp);
 	if (connects) {
-		/* 0: the connect began before the agent started. */
+		/* `since` is 0 if the connect began before the agent started. */
 		if (account->since)
 			event.duration_ns = event.head.time - account->since;
 		add_to(row->connects, 1);
@@ -185,7 +186,7 @@ static __always_inline void fail(struct socket_account *account, struct tcp_sock
 	report_failure(account, &event);
 }
 
-/* Fills in why a connection ended and by which side. `from`: the previous state. */
+/* Fills in why a connection ended and which side ended it. `from` is the previous state. */
 static __always_inline void describe_end(struct tcp_event *event, const struct tcp_sock *tcp,
 					 int from)
 {
@@ -193,7 +194,10 @@ static __always_inline void describe_end(struct tcp_event *event, const struct t
 
 	switch (((const struct sock *)tcp)->sk_err) {
 	case 0:
-		/* Closed with unread data, or without waiting (SO_LINGER). */
+		/*
+		 * The application closed the socket with unread data, or without waiting
+		 * (SO_LINGER).
+		 */
 		event->reason = CLOSE_ABORTED;
 		event->flags |= TCP_CLOSED_HERE;
 		if (has_sent_end(from))
@@ -232,8 +236,8 @@ static __always_inline void describe_end(struct tcp_event *event, const struct t
 }
 
 /*
- * `from`: the previous state. TCP_CLOSE means that it is unknown. If the socket then has no error,
- * TCP_LAST_ACK is assumed, because the connection has usually sent its FIN.
+ * `from` is the previous state. TCP_CLOSE means that the previous state is unknown. If the socket
+ * then has no error, TCP_LAST_ACK is assumed, because the connection has usually sent its FIN.
  */
 static __always_inline void end_connection(struct socket_account *account, struct tcp_sock *tcp,
 					   int from)
@@ -245,7 +249,7 @@ static __always_inline void end_connection(struct socket_account *account, struc
 	struct tcp_event event = {};
 	bool reported;
 
-	/* The socket may be connected again. */
+	/* Later, the same socket may connect again. */
 	if (!take_flags(account,
 			SOCKET_ESTABLISHED | SOCKET_CONNECTS | SOCKET_ACCEPTED | SOCKET_RTT_UNKNOWN,
 			SOCKET_ESTABLISHED))
@@ -264,7 +268,7 @@ static __always_inline void end_connection(struct socket_account *account, struc
 	} else if (connects) {
 		read_addresses(&event.ends, &((struct sock *)tcp)->__sk_common);
 	}
-	/* If the connection ended before, the kernel may already have reset its byte counts. */
+	/* If the connection ended earlier, the kernel may already have reset its byte counts. */
 	settle(account, before, &now, &event.ends, connects, !late);
 	event.sent = before->sent;
 	event.received = before->received;
@@ -282,7 +286,10 @@ static __always_inline void end_connection(struct socket_account *account, struc
 	emit(&facts, &event, sizeof(event), EVENT_TCP_CLOSE);
 }
 
-/* Whether connect(2) is still inside the protocol function. Its return reports the error. */
+/*
+ * Whether connect(2) is still inside the protocol function. The program at the return of that
+ * function reports the error.
+ */
 static __always_inline bool is_in_connect(struct sock *sk)
 {
 	struct socket *socket = sk->sk_socket;
@@ -314,7 +321,7 @@ static __always_inline void begin_late(struct socket_account *account, struct tc
 {
 	if (__sync_fetch_and_or(&account->flags, SOCKET_BEGUN_LATE) & SOCKET_BEGUN_LATE)
 		return;
-	/* The time is unknown. */
+	/* The time of the start is unknown. */
 	account->since = 0;
 	establish(account, tcp);
 	account->since = 0;
@@ -397,7 +404,7 @@ static __always_inline struct socket_account *begin(struct sock *sk, struct tcp_
 }
 
 /*
- * `again`: set by the second program, which runs in case the kernel skipped the first one.
+ * `again` is set by the second program, which runs in case the kernel skipped the first one.
  * Everything that does not depend on `again` is idempotent.
  */
 static __always_inline void change_state(struct sock *sk, int from, int to, bool again)

@@ -34,8 +34,8 @@ int BPF_PROG(v6_connect_ret, struct sock *sk, void *to, int length, int result)
 }
 
 /*
- * The return value follows the arguments. Volatile: the verifier rejects the read if the compiler
- * merges both.
+ * The return value follows the arguments. It is volatile because the verifier rejects the read if
+ * the compiler merges both.
  */
 SEC("fexit/inet_csk_accept")
 int csk_accept_ret(unsigned long long *ctx)
@@ -51,7 +51,7 @@ int csk_accept_ret(unsigned long long *ctx)
 
 /*
  * Reads every socket with an account. Not used on v7.0 and later (0be08389c7f2 "bpf: Switch to
- * bpf_selem_unlink_nofail in bpf_local_storage_{map_free, destroy}"). There the kernel can detach a
+ * bpf_selem_unlink_nofail in bpf_local_storage_{map_free, destroy}"). Those kernels can detach a
  * storage from its socket while the iterator is about to read the socket, which crashes the kernel.
  */
 SEC("iter/bpf_sk_storage_map")
@@ -79,7 +79,7 @@ int look_at_storage(struct bpf_iter__bpf_sk_storage_map *ctx)
  */
 __u64 delisted_socket;
 
-/* Used there instead: reads every open socket by its row. */
+/* Used on v7.0 and later: reads every open socket through its row. */
 SEC("iter/bpf_map_elem")
 int look_at_table(struct bpf_iter__bpf_map_elem *ctx)
 {
@@ -116,7 +116,7 @@ int BPF_PROG(inet_sock_set_state, struct sock *sk, int from, int to)
 	return 0;
 }
 
-/* Runs once for each socket, when the last reference is gone. */
+/* Runs once for each socket, when the last reference is dropped. */
 SEC("tp_btf/tcp_destroy_sock")
 int BPF_PROG(tcp_destroy_sock, struct sock *sk)
 {
@@ -126,10 +126,10 @@ int BPF_PROG(tcp_destroy_sock, struct sock *sk)
 
 /*
  * Since v7.0 (trace-v7.0: "tracing: Guard __DECLARE_TRACE() use of __DO_TRACE_CALL() with
- * SRCU-fast") a thread can be preempted inside a tracepoint program. Until it continues, the kernel
- * skips the program for all other threads on that CPU: hundreds of changes at a time. On these
- * kernels both programs are attached twice. If the first one was skipped, the second one handles
- * the change. Otherwise the second one does nothing.
+ * SRCU-fast") a thread can be preempted inside a tracepoint program. Until that thread continues,
+ * the kernel skips the program for all other threads on that CPU, for hundreds of changes at a
+ * time. On these kernels both programs are attached twice. If the first one was skipped, the second
+ * one handles the change. Otherwise the second one does nothing.
  */
 SEC("tp_btf/inet_sock_set_state")
 int BPF_PROG(set_state_again, struct sock *sk, int from, int to)
@@ -149,7 +149,10 @@ int BPF_PROG(destroy_again, struct sock *sk)
 SEC("tp_btf/tcp_retransmit_skb")
 int BPF_PROG(retransmit_skb, struct sock *sk, const struct sk_buff *buffer)
 {
-	/* Volatile: the argument must not be read before the kernel is known to have it. */
+	/*
+	 * The argument is volatile because it must not be read before the kernel is known to have
+	 * it.
+	 */
 	int error = has_retransmit_error ? (int)*(volatile unsigned long long *)&ctx[2] : 0;
 
 	retransmit(sk, segments_of(buffer), error);
@@ -245,13 +248,13 @@ int survey_tcp(struct bpf_iter__tcp *ctx)
 
 	if (!common)
 		return 0;
-	/* NULL for a socket in TIME_WAIT, and for a request. */
+	/* The result is NULL for a socket in TIME_WAIT, and for a connection request. */
 	tcp = bpf_skc_to_tcp_sock(common);
 	if (!tcp)
 		return 0;
 	sk = (struct sock *)tcp;
 	account = known_account(sk);
-	/* Otherwise the iterator over socket storage does this. */
+	/* Otherwise the iterator over socket storage detects missed changes. */
 	if (catches_up && (has_open_sockets || survey_looks))
 		catch_up_way(sk, tcp);
 	if (survey_looks && changes_are_seen) {

@@ -8,9 +8,12 @@
 enum dns_limit {
 	/* A name of up to 255 bytes, its type and its class. */
 	DNS_QUESTION = 260,
-	/* In place of a response code: no answer came before another question reused the id. */
+	/*
+	 * Used instead of a response code if no response came before another question reused the
+	 * id.
+	 */
 	DNS_NO_ANSWER = 0xffff,
-	/* Not a question: a received packet that may be an answer, but could not be read. */
+	/* Used for a received packet that may be a response but could not be read. */
 	DNS_UNREAD = 0xfffe,
 };
 
@@ -27,8 +30,8 @@ struct dns_query {
 	/* Number of attempts. */
 	__u32 attempts;
 	/*
-	 * Response code, DNS_NO_ANSWER or DNS_UNREAD; and the number of records in the answer
-	 * section.
+	 * Response code, DNS_NO_ANSWER or DNS_UNREAD. `answers` is the number of records in the
+	 * answer section.
 	 */
 	__u16 code;
 	__u16 answers;

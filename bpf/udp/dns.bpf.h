@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * DNS questions and their answers. A question is charged to the process that sends it. An answer is
- * recorded when a process reads it from the socket. User space parses the name.
+ * DNS questions and their responses. A question is charged to the process that sends it. A response
+ * is recorded when a process reads it from the socket. User space parses the name.
  */
 #ifndef NOCTULE_UDP_DNS_BPF_H
 #define NOCTULE_UDP_DNS_BPF_H
@@ -62,7 +62,7 @@ static __always_inline struct dns_query *query_in(__u32 of)
 	return bpf_map_lookup_elem(&query_scratch, &of);
 }
 
-/* Returns false if the packet is not a DNS query or answer. */
+/* Returns false if the packet is not a DNS query or response. */
 static __always_inline bool read_header(struct dns_header *header, const struct packet *packet)
 {
 	if (packet->peer_port != DNS_PORT || packet->length < DNS_HEADER)
@@ -87,8 +87,9 @@ static __always_inline void read_question(struct dns_query *query, const struct 
 }
 
 /*
- * Whether two packets ask for the same name and type, ignoring case: a server may answer in another
- * case. The comparison stops at the first zero, even if that is a byte within a label.
+ * Whether two packets ask for the same name and type, ignoring case, because a server may change
+ * the case in its response. The comparison stops at the first zero, even if that is a byte within a
+ * label.
  */
 static __always_inline bool is_same(const __u8 *a, const __u8 *b)
 {
@@ -123,7 +124,7 @@ static __always_inline bool is_repeated(const struct dns_key *key, const struct 
 	if (!before)
 		return false;
 	if (is_same(before->question, query->question)) {
-		/* A retransmission, or a second attempt after a server failed to answer. */
+		/* A retransmission, or a second attempt after a server failed to respond. */
 		__sync_fetch_and_add(&before->attempts, 1);
 		before->head.time = query->head.time;
 		return true;
@@ -138,7 +139,7 @@ static __always_inline bool is_repeated(const struct dns_key *key, const struct 
 	return false;
 }
 
-/* `of`: the program, 0 for IPv4, 1 for IPv6. */
+/* `of` selects the buffer of the program: 0 for IPv4, 1 for IPv6. */
 static __always_inline void note_question(const struct packet *packet, struct task_struct *task,
 					  __u32 of)
 {
@@ -171,8 +172,8 @@ static __always_inline void note_question(const struct packet *packet, struct ta
 }
 
 /*
- * Whether the packet answers this question. Only the linear part of a packet can be read. Bytes
- * outside it, in the answer or in the question, count as equal.
+ * Whether the packet is the response to this question. Only the linear part of a packet can be
+ * read. Bytes outside the linear part, in the response or in the question, count as equal.
  */
 static __always_inline bool answers(const struct packet *packet, const struct dns_query *query,
 				    struct dns_query *taken)
@@ -186,7 +187,7 @@ static __always_inline bool answers(const struct packet *packet, const struct dn
 }
 
 /*
- * Reports an answer that cannot be read. Drivers that split headers and payload leave nothing in
+ * Reports a response that cannot be read. Drivers that split headers and payload leave nothing in
  * the linear part, and the pages cannot be read on every kernel. User space knows which questions
  * are pending.
  */
@@ -223,14 +224,14 @@ static __always_inline void note_answer(const struct packet *packet)
 	ended = query_in(SCRATCH_ANSWERED);
 	if (!query || !taken || !ended)
 		return;
-	/* A server that does not understand a question may leave it out. */
+	/* A server that does not understand a question may leave it out of the response. */
 	if (header.questions && !answers(packet, query, taken))
 		return;
 	bpf_probe_read_kernel(ended, sizeof(*ended), query);
 	ended->head.time = bpf_ktime_get_boot_ns();
 	ended->code = header.code & DNS_CODE;
 	ended->answers = bpf_ntohs(header.answers);
-	/* Address of the server that answered. */
+	/* Address of the server that responded. */
 	ended->ends = packet->ends;
 	end_question(&key, ended);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Traffic of UDP sockets with each peer. User space removes ended flows. UDP has no close of its
- * own: a flow ends when its socket is closed, or after a long idle time.
+ * Traffic of UDP sockets with each peer. User space removes ended flows. UDP itself has no close,
+ * so a flow ends when its socket is closed, or after a long idle time.
  */
 #ifndef NOCTULE_UDP_FLOW_BPF_H
 #define NOCTULE_UDP_FLOW_BPF_H
@@ -49,7 +49,7 @@ static __always_inline void count_packet(const struct packet *packet, struct tas
 		made.since = bpf_ktime_get_boot_ns();
 		/* User space may remove the flow before the time of this packet is set below. */
 		made.head.time = made.since;
-		/* Another CPU may insert its flow first. Then that flow is used. */
+		/* Another CPU may insert its flow first. In that case the inserted flow is used. */
 		bpf_map_update_elem(&with_flows, &key.socket, &one, BPF_ANY);
 		bpf_map_update_elem(&flows, &key, &made, BPF_NOEXIST);
 		flow = bpf_map_lookup_elem(&flows, &key);

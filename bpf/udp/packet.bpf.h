@@ -47,8 +47,8 @@ static __always_inline void read_address(__u8 to[16], const void *header, bool v
 }
 
 /*
- * Reads both endpoints from the headers, which are present in both directions. `comes`: the packet
- * was received.
+ * Reads both endpoints from the headers, which are present in both directions. `comes` is set for a
+ * received packet.
  */
 static __always_inline void read_ends_of(struct packet *packet, const struct sock *sk,
 					 const struct sk_buff *buffer, bool comes)

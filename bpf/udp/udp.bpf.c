@@ -61,7 +61,7 @@ static __always_inline int closes(struct sock *sk)
 
 	if (bpf_map_delete_elem(&with_flows, &socket))
 		return 0;
-	/* If the table is full, the flows of the socket end by the idle timeout. */
+	/* If the table is full, the flows of the socket end at the idle timeout. */
 	bpf_map_update_elem(&closed, &socket, &now, BPF_ANY);
 	return 0;
 }
