@@ -14,7 +14,7 @@ use crate::support::schema::problems;
 
 const DESCRIPTION: &str = include_str!("../docs/openapi.json");
 
-/// An answer with its header.
+/// A response with its header.
 struct Answer {
     status: u16,
     head: String,
@@ -63,7 +63,7 @@ fn get(agent: &Agent, resource: &str) -> Answer {
     ask(agent, &format!("GET /api/v1/{resource}"), &host)
 }
 
-/// Waits until a window is judged.
+/// Waits until the agent has judged a window.
 fn ready(agent: &Agent) {
     support::wait_until("a window is judged", || get(agent, "waits").status == 200);
 }
@@ -159,7 +159,8 @@ fn history_adds_up_and_names_the_users_of_the_cpu() {
             continue;
         };
         steps += 1;
-        // A thread that ended during a batch is charged in the next one, so a step can have more.
+        // A thread that ended during a batch is charged in the next one, so a step can contain more
+        // time than elapsed.
         let sum = used + idle + rest;
         let whole = (cpus - 0.01..cpus * 1.05).contains(&sum);
         assert!(whole, "{used} {idle} {rest}");

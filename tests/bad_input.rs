@@ -21,7 +21,7 @@ use serde_json::Value;
 
 use super::support::{self, NOCTULE, wait_for};
 
-/// Waits for the end of a child that must end by itself.
+/// Waits until a child ends without a signal from the test.
 fn wait_for_end(child: &mut Child) -> ExitStatus {
     wait_for("the process has ended", || {
         child.try_wait().expect("our child")
@@ -43,7 +43,7 @@ fn failure_of(command: &mut Command) -> (i32, String) {
     (code, said)
 }
 
-/// Returns the output of a command that must end by itself soon.
+/// Returns the output of a command that ends soon without a signal from the test.
 fn ended(command: &mut Command) -> Output {
     let child = command
         .stdin(Stdio::null())
@@ -51,7 +51,7 @@ fn ended(command: &mut Command) -> Output {
         .stderr(Stdio::piped())
         .spawn()
         .expect("it can be started");
-    // Another thread reads the output, because it may exceed the capacity of a pipe.
+    // Another thread reads the output, because the output may exceed the capacity of a pipe.
     let (sender, output) = mpsc::channel();
     thread::spawn(move || sender.send(child.wait_with_output()));
     let output = output.recv_timeout(Duration::from_secs(120));

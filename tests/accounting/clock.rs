@@ -1,5 +1,5 @@
 //! Tests with a system clock that is slewed faster or slower. The scheduler's clock does not follow
-//! it.
+//! the system clock.
 
 use std::process::Command;
 use std::thread;
@@ -12,7 +12,8 @@ use super::support::load::Load;
 use super::support::reading::Reading;
 use super::support::{self, oracle};
 
-/// Sets the length of a tick, which is normally 10,000 us, until dropped.
+/// Sets the length of a tick, which is normally 10,000 us. Dropping the value restores the normal
+/// length.
 struct Tick;
 
 impl Tick {
@@ -59,7 +60,7 @@ fn cpu_holders_are_known_while_the_clock_is_behind() {
     needs!("cpu_waits");
     needs_a_virtual_machine!();
     let _tick = Tick::set(9_000);
-    // The clock falls behind by one second, more than it can have been ahead since boot.
+    // The clock falls behind by one second, which is more than it can have gained since boot.
     thread::sleep(Duration::from_secs(10));
     let group = Group::new("behind").heavy();
     // Two threads take turns, because noctule does not know which thread runs on a CPU that never

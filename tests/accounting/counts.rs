@@ -24,8 +24,8 @@ fn softirqs_match_the_kernel_by_vector() {
     let readings: Vec<Reading> = (0..40).map(|_| Reading::fresh(&agent)).collect();
     drop(load);
     let record = recorder.end();
-    // A kernel can hide a process from tracing programs; here that can be process 1. Softirqs that
-    // interrupt it are in no account.
+    // A kernel can hide a process from tracing programs; on this kernel that can be process 1.
+    // Softirqs that interrupt the hidden process are in no account.
     let last = readings.last().expect("there are some");
     let hidden = last.of_process("sched_switches_total", 1, &[]) == Some(0.0);
     let allowed = if hidden { 20.0 } else { 0.0 };
@@ -44,7 +44,7 @@ fn softirqs_match_the_kernel_by_vector() {
     assert!(grown > 1000.0, "only {grown} softirqs ran");
 }
 
-/// Returns the page-cache accesses of a process: reads, writes.
+/// Returns the page-cache accesses of a process for reads and for writes.
 fn pages(agent: &Agent, pid: u32) -> [f64; 2] {
     Reading::fresh_with(agent, "the process is listed", |reading| {
         let one = |op| reading.of_process("page_cache_accesses_total", pid, &[("op", op)]);
@@ -52,7 +52,6 @@ fn pages(agent: &Agent, pid: u32) -> [f64; 2] {
     })
 }
 
-/// Returns what noctule counts while the load executes a command.
 fn counted(agent: &Agent, load: &mut Load, command: &str) -> [f64; 2] {
     let before = pages(agent, load.pid());
     load.say(command);
@@ -174,8 +173,8 @@ fn pages_read_match_the_file() {
     assert!(wrong.is_empty(), "{}", wrong.join("; "));
 }
 
-/// The second call reads the second half of the file again. It does not start at the file's first
-/// page, like a call that continues a read.
+/// The second call reads the second half of the file again. Unlike a call that continues a read, it
+/// does not start at the file's first page.
 #[test]
 fn a_page_that_two_calls_read_counts_twice() {
     let _machine = support::shared_but(&[support::Part::LastCpu]);

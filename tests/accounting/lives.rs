@@ -122,7 +122,7 @@ fn a_killed_process_is_one_row_of_the_window() {
         let what = format!("{name}, reaped: {reaped}, losses {}", answer["losses"]);
         assert_exact(&what, support::cpu_seconds(&rows), used - before);
         assert!(rows[0]["exited"] == true || !reaped, "{what}: {rows:?}");
-        // A window that begins after the end of the process does not include it.
+        // A window that opens after the end of the process does not include the process.
         let answer = Window::open("process").close().answer;
         let rows = support::rows(&answer, |row| row["process.pid"] == load.pid());
         assert_eq!(rows.len(), 0, "{name}: {rows:?}");
@@ -197,7 +197,7 @@ fn two_processes_with_one_pid_are_two_rows() {
     let pid = pid.to_string();
     let mut found = Reading::fresh_with(&agent, "all three are listed", |reading| {
         let rows = reading.samples.iter().filter(|sample| {
-            // Another process may have had the pid in between.
+            // Another process may have had the pid meanwhile.
             let ours = sample.labels.get("cgroup") == Some(&group.path());
             let name = sample.name == "noctule_process_cpu_seconds_total";
             name && ours && sample.labels["pid"] == pid

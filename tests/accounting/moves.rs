@@ -1,4 +1,5 @@
-//! Tests of processes and threads that change their cgroup: earlier use stays with the first group.
+//! Tests of processes and threads that change their cgroup. The first group keeps the use from
+//! before the change.
 
 use super::support::agent::Agent;
 use super::support::cgroup::Group;
@@ -7,7 +8,6 @@ use super::support::reading::Reading;
 use super::support::{self, oracle};
 use super::{agent, assert_exact};
 
-/// Returns the CPU seconds that the agent reports for each of the two groups.
 fn groups(agent: &Agent, groups: [&Group; 2]) -> [f64; 2] {
     Reading::fresh_with(agent, "both groups are listed", |reading| {
         let [first, second] = groups.map(|group| reading.group_seconds(group));
@@ -35,7 +35,7 @@ fn a_stopped_process_leaves_its_use_behind() {
         let (first, second) = (Group::new("from"), Group::new("to"));
         let mut load = Load::own(&first, name);
         let mut end = 0.0;
-        // Moves there, back, and there again.
+        // Moves the load to the second group, back, and to the second group again.
         for (i, to) in [&second, &first, &second].into_iter().enumerate() {
             end += 0.4;
             load.burn_to(end);
@@ -74,7 +74,7 @@ fn divide(name: &str) {
     let agent = agent("1s");
     let (first, second) = (Group::new("from"), Group::new("to"));
     let load = Load::own(&first, name);
-    // Determines its use before it joined the group.
+    // Determines how much the load used before it joined the group.
     load.stop();
     let outside = oracle::process_seconds(load.pid()) - first.usage_seconds();
     load.go_on();
@@ -122,8 +122,8 @@ fn a_thread_moved_alone_counts_in_its_new_group() {
     assert_as_accounted("ended", &agent, [&first, &second]);
 }
 
-/// Starts a shell that moves itself again and again to a new group and uses some CPU time there. It
-/// stops after 50 groups, or after half a minute on a busy machine.
+/// Starts a shell that moves itself again and again to a new group and uses some CPU time there.
+/// The shell stops after 50 groups, or after half a minute on a busy machine.
 fn wanderer(parent: &Group) -> Load {
     let script = format!(
         "cd '{}' && n=0; end=$(($(date +%s) + 30)); \

@@ -1,5 +1,5 @@
-//! Tests of use by package (socket), and of time with a busy sibling thread. Machines with one
-//! package, or with one thread per core, have no such figures.
+//! Tests of use by package (socket), and of time with a busy sibling thread. A machine with one
+//! package has no use by package, and a machine with one thread per core has no sibling time.
 
 use std::collections::BTreeMap;
 
@@ -34,7 +34,7 @@ fn by_package(row: &Value) -> BTreeMap<String, f64> {
     parts
 }
 
-/// Runs a load on one package after the other, twice, and returns its use of each.
+/// Runs a load on each package in turn, twice, and returns how much the load used on each.
 fn tour(load: &Load, packages: &BTreeMap<String, usize>) -> BTreeMap<String, f64> {
     let mut used = BTreeMap::new();
     for (id, cpu) in packages.iter().chain(packages) {
@@ -112,7 +112,7 @@ fn use_of_short_processes_is_reported_by_package() {
     }
     let told = by_package(rows[0]);
     for (id, seconds) in &used {
-        // A shell runs on an arbitrary CPU until it is pinned.
+        // Until the shell is pinned, it runs on an arbitrary CPU.
         support::assert_close(&format!("package {id}"), told[id], *seconds, 0.01, 0.02);
     }
 }
@@ -154,7 +154,7 @@ fn time_with_a_busy_sibling_is_reported() {
         let rows = support::rows(&answer, |row| row["process.pid"] == load.pid());
         rows[0][BESIDE].as_f64().expect("it is measured")
     });
-    // The sibling ran for as long as both loads did, and other tasks ran there too.
+    // The sibling ran for as long as both loads did, and other tasks also ran on it.
     let busy = support::now() - began - (oracle::time_of(second).idle - idle);
     support::assert_close("the other", told[1], both, 0.05, 0.02);
     assert!(told[0] >= 0.95 * both - 0.02, "{told:?}, {both}");

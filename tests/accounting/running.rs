@@ -1,5 +1,5 @@
-//! Tests of threads that are on a CPU while they are counted. A sampler reports its use at any
-//! moment.
+//! Tests of threads that are on a CPU while they are counted. The sampler reports how much it has
+//! used at any moment.
 
 use super::agent;
 use super::support::cgroup::Group;
@@ -9,7 +9,6 @@ use super::support::reading::Reading;
 use super::support::window::{Seen, Window};
 use super::support::{self, wait_until};
 
-/// The limits.
 const SHARE: f64 = 0.001;
 const SLACK: f64 = 0.001;
 

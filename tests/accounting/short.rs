@@ -25,9 +25,9 @@ fn burners(count: usize) -> String {
     )
 }
 
-/// Runs a script in the group to its end.
+/// Runs a script in the group until the script ends.
 fn run(group: &Group, script: &str) -> Load {
-    // The trailing `:` keeps the shell from replacing itself by its last command.
+    // The trailing `:` keeps the shell from replacing itself with its last command.
     let load = Load::shell(group, &format!("{script}; :"));
     load.wait_for_end();
     load
@@ -55,7 +55,7 @@ fn two_thousand_short_processes_are_in_the_group_sum() {
 /// The list of threads is read constantly, so that it includes children whose group is not set yet.
 #[test]
 fn child_seen_during_a_walk_counts_in_its_group() {
-    // The test uses every CPU, and would be blamed in a test of waits.
+    // The test uses every CPU, so a test of waits would blame this test.
     let _machine = support::shared_but(&[support::Part::LastCpu]);
     needs!("cpu_time");
     let agent = Agent::start(&["--interval", "20ms"]);
@@ -75,7 +75,7 @@ fn child_seen_during_a_walk_counts_in_its_group() {
     assert_eq!(Reading::fresh(&agent).losses(), []);
 }
 
-/// The ring has room for a dozen records, and its reader is stopped meanwhile.
+/// The ring has room for a dozen records, and its reader is stopped while the processes end.
 #[test]
 fn exits_without_records_are_reported_and_sums_close() {
     let _machine = support::alone();
@@ -150,7 +150,7 @@ fn two_thousand_short_processes_are_two_thousand_rows() {
         let all = pids.first().copied().unwrap_or(0)..pids.last().copied().unwrap_or(0);
         all.filter(|pid| !pids.contains(pid)).collect::<Vec<_>>()
     };
-    // The shell that starts them is included.
+    // The rows include the shell that starts the processes.
     assert_eq!(rows.len(), PROCESSES + 1, "missing: {:?}", missing());
     assert_close("sum", support::cpu_seconds(&rows), used, 0.01, 0.0);
     let least = rows
@@ -163,7 +163,6 @@ fn two_thousand_short_processes_are_two_thousand_rows() {
     );
 }
 
-/// Returns the CPU time of each process listed with the group, keyed by its identity.
 fn processes(reading: &Reading, group: &Group) -> BTreeMap<BTreeMap<String, String>, f64> {
     let path = group.path();
     let of_group = reading.samples.iter().filter(|sample| {
@@ -180,8 +179,8 @@ fn a_fork_storm_loses_nothing() {
     needs!("cpu_time");
     let agent = agent("1s");
     let group = Group::new("storm");
-    // A single shell is used, because use of a shell before it enters the group is only in its own
-    // row.
+    // A single shell is used, because what a shell uses before it enters the group is only in its
+    // own row.
     let forks = "i=0; while [ $i -lt 1000 ]; do i=$((i + 1)); ( : ); done; echo 'load: done'";
     let mut load = Load::shell(&group, &format!("while read go; do {forks}; done; :"));
     // An ended process is listed for a minute, and a slow machine needs longer for all of them.
@@ -216,8 +215,8 @@ fn threads_that_end_together_lose_nothing() {
     load.wait_for_end();
     load.reap();
     let used = group.usage_seconds();
-    // The last record of a process comes when the kernel frees its leader, or some seconds later if
-    // that was missed.
+    // The last record of a process is written when the kernel frees its leader, or some seconds
+    // later if the agent missed that.
     let all = "all are listed, with the process that starts them";
     let rows = Reading::fresh_with(&agent, all, |reading| {
         let rows = processes(reading, &group);

@@ -1,4 +1,5 @@
-//! Tests that sums close: elapsed = processes + idle + remainder, and that the levels agree.
+//! Tests that sums close: elapsed time equals processes plus idle plus remainder, and the levels
+//! agree.
 
 use std::collections::BTreeMap;
 use std::thread;
@@ -28,7 +29,7 @@ fn mixed(group: &Group) -> Vec<Load> {
     ]
 }
 
-/// Starts a thread that has its CPU before the window begins and never leaves it.
+/// Starts a thread that gets its CPU before the window opens and never leaves the CPU.
 fn staying(group: &Group) -> Vec<Load> {
     group.allow_realtime_throughout();
     vec![Load::own(group, "realtime-sampler")]
@@ -38,7 +39,6 @@ fn number(answer: &Value, name: &str) -> f64 {
     answer[name].as_f64().unwrap_or_else(|| panic!("no {name}"))
 }
 
-/// Returns the sum of the rows, and the total CPU time of the window.
 fn sum_and_elapsed(answer: &Value) -> (f64, f64) {
     let sum = support::cpu_seconds(&support::rows(answer, |_| true));
     (
@@ -47,10 +47,9 @@ fn sum_and_elapsed(answer: &Value) -> (f64, f64) {
     )
 }
 
-/// Starts loads in a group.
 type Make = fn(&Group) -> Vec<Load>;
 
-/// Number of windows that may be tried. On a quiet machine, 0.34 of 4 s were once unaccounted for
+/// Number of windows that may be tried. On a quiet machine, 0.34 s of 4 s were once unaccounted for
 /// an unknown reason. Time that is missing in every window is a defect.
 const TRIES: usize = 3;
 
@@ -102,20 +101,20 @@ fn rows_idle_and_remainder_add_up_to_elapsed() {
     }
 }
 
-/// Takes this many consecutive batches.
 fn several(agent: &Agent, count: usize) -> Vec<Reading> {
     (0..count).map(|_| Reading::fresh(agent)).collect()
 }
 
-/// The host can take time in each of them.
+/// The host can steal time in each of them.
 const MOST_BATCHES: u32 = 3_000;
 const STEPS: u32 = 100;
 const LEAST_STEPS: u32 = 30;
 
-/// If the use before a batch appeared in the next one, the remainder would shrink by it. Here that
-/// would be the 4 ms of a process that ends while a batch is taken. Between its last message to its
-/// parent and its last switch, a thread can lose its CPU unseen. That happens in one of thirty
-/// batches on a busy machine. If exits were reported late, nearly every batch would show it.
+/// If use that belongs to one batch were reported in the next batch, the remainder would shrink by
+/// that amount. In this test that would be the 4 ms of a process that ends while a batch is taken.
+/// Between its last message to its parent and its last switch, a thread can lose its CPU unseen.
+/// That happens in one of thirty batches on a busy machine. If exits were reported late, nearly
+/// every batch would show it.
 #[test]
 fn process_ending_during_a_batch_is_in_it() {
     let _machine = support::alone();
@@ -126,7 +125,8 @@ fn process_ending_during_a_batch_is_in_it() {
     let _loads = [Load::shell(&group, forks), Load::shell(&group, forks)];
     let mut late = Vec::new();
     let mut judged = 0;
-    // The third value is the steal time so far, because only a step without steal can be judged.
+    // The third value is the steal time so far, because the test can judge only a step without
+    // steal.
     let mut before = (0.0, 0.0, f64::MAX);
     for _ in 0..MOST_BATCHES {
         let reading = Reading::fresh(&agent);
@@ -177,8 +177,8 @@ fn idle_time_matches_proc_stat() {
         .max(0.01 * record.growth(|time| time.idle))
         .max(0.002 * support::slowness());
     // Time that interrupts or the host take from an idle CPU is idle time here, but not in
-    // /proc/stat. A kernel that counts interrupts only at ticks (no CONFIG_IRQ_TIME_ACCOUNTING) has
-    // most of it in no figure.
+    // /proc/stat. On a kernel that counts interrupts only at ticks (no CONFIG_IRQ_TIME_ACCOUNTING),
+    // most of that time is in no figure.
     let other = record.growth(|time| time.steal + time.interrupts);
     let sum = record.growth(|time| time.busy + time.idle + time.steal + time.interrupts);
     let nowhere = (record.length() * oracle::cpus_online() as f64 - sum).max(0.0);
@@ -192,7 +192,7 @@ fn idle_time_matches_proc_stat() {
 fn kernel_threads_have_rows_and_the_idle_task_has_none() {
     let _machine = support::shared();
     needs!("cpu_time");
-    // The source is schedstat. A thread can end in between.
+    // The source is schedstat. A thread can end between the two reads.
     let used = || -> BTreeMap<u32, f64> {
         let threads = oracle::kernel_threads().into_iter();
         let used = threads.map(|pid| Some((pid, oracle::leader_seconds(pid)?)));

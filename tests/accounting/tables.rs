@@ -28,7 +28,7 @@ fn groups(maker: &Group, parent: &Group) -> Load {
 
 #[test]
 fn a_table_of_thousands_of_rows_is_read_whole() {
-    // Its groups appear in every page and answer of tests that run at the same time.
+    // The groups appear in every page and response of tests that run at the same time.
     let _machine = support::alone();
     needs!("cpu_time");
     let agent = agent("1s");

@@ -89,7 +89,7 @@ fn totals_equal_the_kernels_while_stopped_and_at_the_end() {
     assert_eq!(Reading::fresh(&agent).losses(), []);
 }
 
-/// noctule's figures for a load and its group.
+/// The figures that noctule reports for a load and its group.
 struct Said {
     seconds: f64,
     group_seconds: f64,
@@ -132,7 +132,8 @@ fn stopped(agent: &Agent, case: &Case, group: &Group, load: &Load, ended: f64) {
     }
 }
 
-/// Compares as a zombie and after reaping: the figure appears once, and stays.
+/// Compares the figure while the process is a zombie and after it is reaped. The figure must appear
+/// once and must not change.
 fn at_the_end(agent: &Agent, case: &Case, group: &Group, load: &mut Load) {
     let name = case.name;
     let pid = load.pid();

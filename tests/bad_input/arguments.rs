@@ -1,5 +1,5 @@
-//! Tests of invalid arguments and configurations: exit status 2, the place, and the closest valid
-//! word.
+//! Tests of invalid arguments and configurations: exit status 2, and a message with the position
+//! and the closest valid word.
 
 use std::fs;
 

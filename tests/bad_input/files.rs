@@ -1,4 +1,5 @@
-//! Tests of event files that other users could read or plant, and of outputs that no process reads.
+//! Tests of event files that other users could read or replace, and of outputs that no process
+//! reads.
 
 use std::fs::{self, Permissions};
 use std::io::{PipeReader, PipeWriter, Write as _, pipe};
@@ -39,7 +40,7 @@ fn event_file_is_private_to_its_owner() {
         assert_eq!(code, 1, "{said}");
         assert_says(&said, &[&file, words]);
     }
-    // The output file of a command is created anew, whatever exists under its name.
+    // A command creates its output file anew, whatever already exists under that name.
     for name in ["open", "link"] {
         let file = at(name);
         let output = ended(Command::new(NOCTULE).args(["events", "-o", &file, "--", "true"]));
@@ -147,7 +148,8 @@ fn full_pipe() -> (PipeReader, PipeWriter) {
     (reader, writer)
 }
 
-/// The agent once waited for a reader forever: every scrape got 503, and SIGTERM did not end it.
+/// The agent once waited for a reader forever: every scrape got status 503, and SIGTERM did not end
+/// the agent.
 #[test]
 fn unread_outputs_block_neither_figures_nor_exit() {
     let _machine = support::shared();

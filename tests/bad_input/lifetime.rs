@@ -1,4 +1,4 @@
-//! Tests of start and end: nothing is left behind, and two agents do not disturb each other.
+//! Tests of start and end: noctule leaves nothing behind, and two agents do not disturb each other.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -50,7 +50,7 @@ fn port_in_use_is_reported_before_loading() {
     assert_eq!(code, 1, "{said}");
     assert_says(&said, &[&address, "in use", "--listen"]);
     bpf::assert_no_orphans();
-    // An agent that already has the port is reported, too, and keeps running.
+    // If another agent already has the port, the failure is reported, and that agent keeps running.
     let agent = Agent::start(&[]);
     let held = bpf::held_by(agent.pid());
     let (code, said) = failure(&["run", "--listen", agent.address()]);
@@ -86,8 +86,8 @@ fn two_agents_report_the_same() {
     wait_until("the group has used something", || {
         group.usage_seconds() > 2.0
     });
-    // Total use since the start, because then the window has the same ends for both agents and the
-    // kernel.
+    // The test uses the total since the start, because that window ends at the same time for both
+    // agents and the kernel.
     drop(burner);
     wait_for_batches(&[&first, &second]);
     wait_until("the last slice is reported", || {
@@ -107,7 +107,7 @@ fn two_agents_report_the_same() {
     );
 }
 
-/// Requests `/metrics`; the agent may end in the middle of its answer.
+/// Requests `/metrics`. The agent may end in the middle of its response.
 fn scrape(address: &str) {
     let Ok(mut stream) = TcpStream::connect(address) else {
         return;
@@ -116,7 +116,8 @@ fn scrape(address: &str) {
     let _ = stream.read_to_end(&mut Vec::new());
 }
 
-/// Runs `body` while processes and groups come and go constantly, under constant scrapes.
+/// Runs `body` while processes and groups constantly appear and disappear, and while the agent is
+/// constantly scraped.
 fn under_load(address: &str, body: impl FnOnce()) {
     let stop = AtomicBool::new(false);
     let until_stop = |work: &dyn Fn()| {
@@ -187,7 +188,7 @@ fn a_signal_ends_the_command_of_stat_too() {
     let path = report.to_str().expect("UTF-8");
     let (mut child, ids) = bpf::start(&["stat", "-o", path, "--", "sleep", "3600"]);
     signal(&child, Signal::TERM);
-    // noctule returns the exit status of the command, which SIGTERM ended.
+    // SIGTERM ended the command, and noctule returns the exit status of the command.
     assert_eq!(wait_for_end(&mut child).code(), Some(143));
     let text = fs::read_to_string(&report).expect("the report");
     assert_says(&text, &["sleep", "(exited)"]);

@@ -1,5 +1,5 @@
-//! Tests of a kernel under lockdown. Lockdown cannot be undone, so they run in a virtual machine
-//! after all other tests.
+//! Tests of a kernel under lockdown. Lockdown cannot be undone, so these tests run in a virtual
+//! machine after all other tests.
 
 use std::fs;
 use std::process::Command;

@@ -52,7 +52,7 @@ fn missing_folder_is_reported_before_measuring() {
     let folder = tempfile::tempdir().expect("a folder");
     let file = folder.path().join("none/answer");
     let file = file.to_str().expect("UTF-8");
-    // If the command measured for an hour first, the test would time out.
+    // If the command first measured for an hour, the test would time out.
     let (code, said) = failure(&["stat", "--for", "1h", "-o", file]);
     assert_eq!(code, 1, "{said}");
     assert_says(&said, &[file, "No such file"]);
@@ -114,7 +114,7 @@ fn a_broken_pipe_is_a_success() {
             .stderr(Stdio::piped())
             .spawn()
             .expect("the binary can be started");
-        // Closes the reading end.
+        // Closes the read end of the pipe.
         drop(child.stdout.take());
         let status = wait_for_end(&mut child);
         let output = child.wait_with_output().expect("our child");
@@ -152,7 +152,7 @@ fn the_commands_own_status_is_passed_on() {
         let table = String::from_utf8(output.stderr).expect("UTF-8");
         assert_says(&table, &["(exited)", "CPUs"]);
     }
-    // The status is passed on even if the reader of the answer is gone.
+    // noctule passes the status on even if no process reads the output any more.
     let mut child = Command::new(NOCTULE)
         .args(["stat", "--", "sh", "-c", "exit 7"])
         .stderr(Stdio::piped())
@@ -168,7 +168,7 @@ fn standard_output_belongs_to_the_command() {
     let _machine = support::shared();
     let cases: &[(&[&str], &str)] = &[
         (&["stat", "--"], "CPU%"),
-        // The two dashes are optional; options after the command's name belong to the command.
+        // The two dashes are optional. Options after the command's name belong to the command.
         (&["stat"], "CPU%"),
         (&["stat", "--json", "--"], "\"window_seconds\""),
         (&["waits", "--"], "verdict"),
