@@ -1,4 +1,4 @@
-//! Tests that containers, pods and units of a real runtime have the right name in every answer.
+//! Tests that every output gives the right name for containers, pods and units of a real runtime.
 
 use std::io::{BufRead as _, BufReader};
 use std::process::{Command, Stdio};
@@ -49,7 +49,7 @@ impl Case {
         }
     }
 
-    /// Starts the container and checks its name in every answer.
+    /// Starts the container and checks its name in every output.
     fn check(&self) {
         self.check_stat();
         self.check_metrics();
@@ -62,7 +62,7 @@ impl Case {
     }
 
     /// The container has a row with runtime, pod and the CPU time of its cgroup. The window ends
-    /// while the container pauses, so it contains all of its use.
+    /// while the container pauses, so the window contains everything that the container used.
     fn check_stat(&self) {
         let window = Window::open("container");
         self.container.start();
@@ -117,7 +117,7 @@ fn wait_for_series(agent: &Agent, level: &str, labels: &[(&str, &str)]) -> Sampl
     })
 }
 
-/// Checks that `top` lists it with CPU time.
+/// Checks that `top` lists the container with CPU time.
 fn shows_in_top(level: &str, name: &str) {
     let terminal = Terminal::new(120, 30);
     terminal.line(&format!("{NOCTULE} top --by {level} --interval 500ms"));
@@ -276,8 +276,8 @@ fn a_container_of_20_ms_is_in_the_window_of_stat() {
     let (line, read) = reader.join().expect("it read");
     assert!(child.wait().expect("our child").success());
     let answer: Value = serde_json::from_str(&line).expect("JSON");
-    // The window ended before its answer arrived, so a container that started after `began` started
-    // inside it. The answer takes less than two seconds after the end of the window.
+    // The window ended before the output arrived, so a container that started after `began` started
+    // inside the window. The output arrives less than two seconds after the end of the window.
     let window = answer["window_seconds"].as_f64().expect("a number");
     let began = read - Duration::from_secs_f64(window);
     let end = read - Duration::from_secs(2);
@@ -301,7 +301,7 @@ fn a_container_of_20_ms_has_series_after_its_end() {
     let own = said.trim().parse::<f64>().expect("nanoseconds") / 1e9;
     let series = wait_for_series(&agent, "container", &[("container_id", &id)]);
     assert_eq!(label(&series, "runtime"), Some("docker"));
-    // The cgroup used more than the shell reported, because it includes runc's start.
+    // The cgroup used more than the shell reported, because the cgroup also contains runc's start.
     let most = took * support::oracle::cpus_online() as f64;
     let fits = (own..=most).contains(&series.value);
     assert!(fits, "{series:?}: not {own} to {most}");

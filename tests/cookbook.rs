@@ -6,7 +6,7 @@ use super::support::{self, NOCTULE};
 
 const COOKBOOK: &str = include_str!("../docs/trace.md");
 
-/// Runs a shell line briefly.
+/// Runs a shell line for a short time.
 fn run(line: &str) -> Output {
     let mut line = line.replace("--for 5s", "--for 200ms");
     if !line.contains("--for") && !line.starts_with("noctule probes") {

@@ -1,6 +1,7 @@
 //! Tests of the read path of hardware counters, with software events as stand-ins. Software events
-//! exist on every machine and use the same path: one group per CPU, read at each switch, charged to
-//! the previous thread. `perf stat` counts the same events for one process.
+//! exist on every machine and use the same path: noctule opens one group per CPU, reads the group
+//! at each switch, and charges the difference to the previous thread. `perf stat` counts the same
+//! events for one process.
 
 use std::fs;
 use std::process::{Child, Command, Stdio};
@@ -92,10 +93,10 @@ fn counters_of_a_process_equal_what_perf_stat_prints() {
     let _machine = support::shared();
     let mut source = source();
     source.collect(&[], &[]).expect("a batch");
-    // Touches 64 MiB page by page, which is 16,384 faults. perf leaves out about 60 faults between
-    // fork and exec, which is negligible.
+    // Touches 64 MiB page by page, which is 16,384 faults. perf does not count about 60 faults
+    // between fork and exec, which is negligible.
     let folder = tempfile::tempdir().expect("a folder");
-    // Other users may run a `dd` too.
+    // Other users may also run a `dd`.
     let name = format!("dd-{}", std::process::id());
     let program = folder.path().join(&name);
     fs::copy("/bin/dd", &program).expect("a copy");
@@ -136,13 +137,13 @@ impl Drop for Hog {
     }
 }
 
-/// Use of a process up to a batch, in nanoseconds.
+/// How much a process used up to a batch, in nanoseconds.
 struct Clocks {
     /// Time according to the CPU clock.
     counted: f64,
     /// Time according to the scheduler.
     used: f64,
-    /// Time needed to take the batch. Both values were read within it.
+    /// Time needed to take the batch. Both values were read within that time.
     unsure: f64,
 }
 
@@ -184,9 +185,9 @@ fn counters_of_a_thread_that_stays_on_its_cpu_are_not_late() {
         let now = Clocks::of(&mut source, child.0.id());
         let unsure = before.unsure + now.unsure;
         if unsure <= QUICK {
-            // Both clocks run while the thread does, whether or not it was switched out in between.
-            // The CPU clock also runs during steal time, which the kernel reports only once it
-            // amounts to a tick of 10 ms.
+            // Both clocks run while the thread does, whether or not the thread was switched out
+            // meanwhile. The CPU clock also runs during steal time, which the kernel reports only
+            // once it amounts to a tick of 10 ms.
             let (counted, used) = (now.counted - before.counted, now.used - before.used);
             let slack = 10e6 + unsure + support::stolen() * 1e9;
             assert_close("cpu-clock", counted, used, 0.01, slack);
@@ -235,7 +236,7 @@ impl Drop for Limit {
 fn counters_leave_descriptors_for_everything_else() {
     let _machine = support::shared();
     let before = open_events();
-    // Enough for everything else, but far too low for the counters.
+    // The limit is high enough for everything else, but far too low for the counters.
     let low = Limit::set(open_files().len() as u64 + 256);
     let mut kernel = accounting(&Facts::probe(&HostRoots::default()));
     for name in NAMES {

@@ -37,7 +37,7 @@ struct Pod {
 }
 
 impl Pod {
-    /// Creates a pod with these arguments, or with those of the DaemonSet.
+    /// Creates a pod with these arguments, or with the arguments of the DaemonSet.
     fn new(arguments: Option<&[&str]>) -> Self {
         let text = fs::read_to_string(deploy("kubernetes/daemonset.yaml")).expect("the DaemonSet");
         let set: Value = serde_yaml_ng::from_str(&text).expect("YAML");
@@ -103,7 +103,7 @@ impl Pod {
         }
     }
 
-    /// Starts the pod, which ends when dropped.
+    /// Starts the pod. The pod ends when dropped.
     fn start(&mut self) {
         let mut command = Command::new("runc");
         command.args(["run", "--bundle"]).arg(self.bundle.path());
@@ -111,7 +111,7 @@ impl Pod {
         self.started = Some(command.spawn().expect("runc is installed"));
     }
 
-    /// Returns the answer for a path; `None` while the port is closed.
+    /// Returns the response for a path, or `None` while the port is closed.
     fn get(&self, path: &str) -> Option<http::Answer> {
         let address = "127.0.0.1:9470";
         self.network.run(|| {
@@ -120,7 +120,7 @@ impl Pod {
         })
     }
 
-    /// Runs the pod to its end and returns its output.
+    /// Runs the pod until it ends, and returns its output.
     fn run(&self) -> String {
         let bundle = self.bundle.path().to_str().expect("in UTF-8");
         let output = runc(&["run", "--bundle", bundle, &self.id]);
@@ -186,7 +186,7 @@ fn entry_point() -> String {
         .into()
 }
 
-/// Creates a root file system: that of the image, or the binary with its shared libraries.
+/// Creates a root file system, either from the image or from the binary with its shared libraries.
 fn install(root: &Path) {
     if let Some(image) = env::var_os(IMAGE) {
         let from = Path::new(&image).join("rootfs");

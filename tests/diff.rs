@@ -6,7 +6,7 @@ use super::support::burner::Burner;
 use super::support::{self, json, noctule};
 
 const NAME: &str = "diff-burner";
-/// The process name used by another test, which runs at the same time.
+/// Process name of the load in another test, which runs at the same time.
 const STAR: &str = "diff-began";
 
 /// Records some seconds in which a process of that name runs.
@@ -54,7 +54,7 @@ fn recording_equals_itself_and_differs_from_another() {
     let gone = row(&gone, NAME);
     assert_eq!(gone["before"]["cpu.seconds"], used, "{gone}");
     assert_eq!(gone["after"]["cpu.seconds"], 0.0, "{gone}");
-    // Three blocks have no test.
+    // A period of three blocks is not tested.
     assert!(gone["cpu"].get("p_value").is_none(), "{gone}");
 
     let waits = json(&["diff", &with, &without, "--by", "cgroup", "--json"]);
@@ -72,7 +72,8 @@ fn recording_equals_itself_and_differs_from_another() {
         "{table}"
     );
 
-    // A period of one block is compared, but not tested. It begins and ends between two batches.
+    // A period of one block is compared, but not tested. The period starts and ends between two
+    // batches.
     let short = noctule(&["diff", &format!("{with}@-2500ms+1s"), &without]);
     let short = String::from_utf8_lossy(&short.stdout).into_owned();
     assert!(

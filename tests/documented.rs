@@ -10,7 +10,7 @@ use super::support::cgroup::{Below, Group};
 use super::support::load::Load;
 use super::support::{self, Part};
 
-/// Words of a section of docs/json.md.
+/// The words of a section of docs/json.md.
 struct Section {
     /// All names in backquotes.
     words: BTreeSet<String>,
@@ -26,7 +26,7 @@ const MAPS: [&str; 4] = [
     "energy.watts",
 ];
 
-/// Keys that a machine or the scene may lack, and why.
+/// Keys that can be missing on some machines or in the test scene, each with the reason.
 const ABSENT: [(&str, &str); 28] = [
     ("cpu.cycles", "hardware counters"),
     ("cpu.reference_cycles", "hardware counters"),
@@ -99,7 +99,7 @@ fn sections(names: &[&str]) -> Section {
     section
 }
 
-/// Collects every key with its parents, such as `verdict.kind`, and with a mark for lists
+/// Collects every key with its parent keys, such as `verdict.kind`. Lists are marked
 /// (`features[].name`).
 fn paths(value: &Value, above: &str, out: &mut BTreeSet<String>) {
     match value {
@@ -123,7 +123,8 @@ fn paths(value: &Value, above: &str, out: &mut BTreeSet<String>) {
     }
 }
 
-/// Returns whether the path is documented, by any number of its last keys or by its contents.
+/// Returns whether the path is documented. The documentation may name the last keys of the path, or
+/// what it contains.
 fn names(path: &str, words: &BTreeSet<String>) -> bool {
     let begins = path.match_indices(['.', ']']).map(|(at, _)| at + 1);
     let ends = std::iter::once(0).chain(begins).map(|at| &path[at..]);
@@ -134,7 +135,8 @@ fn names(path: &str, words: &BTreeSet<String>) -> bool {
     ends.map(|end| end.trim_start_matches('.')).any(known)
 }
 
-/// Compares the printed keys with the sections. The first section belongs to the command.
+/// Compares the printed keys with the sections of the documentation. The first section belongs to
+/// the command.
 fn compare(command: &str, printed: &[Value], documented: &[&str]) {
     let mut found = BTreeSet::new();
     printed
@@ -187,7 +189,7 @@ fn every_key_is_documented_and_every_documented_key_is_printed() {
     let levels = ["process", "container", "pod", "unit", "cgroup"];
     let stat = levels.map(|level| answer(&["stat", "--by", level, "--for", "500ms"]));
     compare("stat", &stat, &["stat", "doctor", "energy"]);
-    // Each level runs briefly. One of them has no throttled group, or no long wait.
+    // The command runs briefly at each level. Some levels have no throttled group, or no long wait.
     let waits = levels[1..]
         .iter()
         .map(|level| answer(&["waits", "--by", level, "--for", "1s"]));

@@ -1,5 +1,5 @@
-//! Tests of energy meters, against one with known truth: a kernel module (`vm/modules`) in some
-//! virtual machines.
+//! Tests of energy meters against one whose true values are known: a kernel module (`vm/modules`)
+//! in some virtual machines.
 
 mod sensors;
 
@@ -17,7 +17,7 @@ use rustix::time::{ClockId, clock_gettime};
 
 use super::support::{self, StopAtEnd};
 
-/// Returns the sums of the module, which do not wrap, in microjoules by kind and CPU.
+/// Returns the module's sums in microjoules by kind and CPU. These sums do not wrap.
 fn truth() -> BTreeMap<(String, u32), u64> {
     let text = fs::read_to_string("/sys/module/noctule_meter/parameters/truth");
     let text = text.expect("the module is loaded");
@@ -64,7 +64,7 @@ fn sums_of_counters_that_wrap_are_exact() {
     let stop = AtomicBool::new(false);
     thread::scope(|scope| {
         let _stop = StopAtEnd(&stop);
-        // One CPU stays busy, so the module's power depends on the other one only.
+        // One CPU stays busy, so the module's power depends only on the other CPU.
         scope.spawn(|| {
             while !stop.load(Ordering::Relaxed) {
                 std::hint::spin_loop();

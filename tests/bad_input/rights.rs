@@ -40,7 +40,7 @@ impl Copy {
     }
 
     /// Like `with`, with a limit on locked memory (`RLIMIT_MEMLOCK`, KiB), which applies before
-    /// Linux 5.11. If the limit may not be raised, it stays.
+    /// Linux 5.11. If the test may not raise the limit, the limit stays as it is.
     fn with_memory(&self, capabilities: &str, limit: &str) -> Command {
         let wanted: String = capabilities
             .split(',')
@@ -65,7 +65,6 @@ fn verdicts(command: &mut Command) -> Value {
     serde_json::from_slice(&output.stdout).expect("JSON")
 }
 
-/// Returns state and reason of a feature.
 fn verdict<'a>(answer: &'a Value, name: &str) -> (&'a str, &'a str) {
     let features = answer["features"].as_array().expect("features");
     let found = features.iter().find(|f| f["name"] == name);
@@ -164,7 +163,7 @@ fn three_capabilities_are_enough_for_every_figure() {
     assert_eq!(mine.len(), 1, "{answer}");
     let used = cpu_seconds(&mine);
     assert!(used > 0.0 && used <= most * 1.01, "{used} of {most}");
-    // Root's figures are the reference.
+    // The figures of a run as root are the reference.
     let all = support::json(&["stat", "--json", "--by", "cgroup", "--for", "500ms"]);
     let keys = |row: &Value| -> Vec<String> {
         let fields = row.as_object().expect("an object");
@@ -232,7 +231,7 @@ fn assert_confined(pid: u32) {
         };
         assert_eq!(number("Seccomp:").as_deref(), Some("2"), "{name}");
         assert_eq!(number("NoNewPrivs:").as_deref(), Some("1"), "{name}");
-        // Available since Linux 5.9.
+        // The kernel has this field since Linux 5.9.
         assert_eq!(
             number("Seccomp_filters:").as_deref(),
             Some(filters),
@@ -268,7 +267,7 @@ fn running_agent_has_dropped_unneeded_privileges() {
         "noctule-names" | "noctule-names-u" => 1 << 2,
         _ => 0,
     };
-    // CAP_SYS_PTRACE is 19, CAP_SYS_ADMIN is 21. Both are kept if sockets are walked in each
+    // CAP_SYS_PTRACE is 19, CAP_SYS_ADMIN is 21. noctule keeps both if it walks sockets in each
     // network namespace.
     let walks = match support::expect::state("tcp_sockets") {
         "degraded" => 1 << 19 | 1 << 21,
@@ -342,7 +341,7 @@ fn failure_to_drop_privileges_is_reported_only() {
     assert_says(reason, &["noctule-names: capset: Operation not permitted"]);
 }
 
-/// If the query is refused, the kernel may still support Landlock, and a thread keeps a privilege.
+/// If the kernel refuses the query, it may still support Landlock, and a thread keeps a privilege.
 #[test]
 fn refused_landlock_query_is_reported() {
     let _machine = support::shared();
@@ -379,7 +378,7 @@ fn refused_landlock_query_is_reported() {
     );
 }
 
-/// Otherwise it could read every file while it opens files named by the user.
+/// Otherwise noctule could read every file while it opens files named by the user.
 #[test]
 fn capability_that_cannot_be_dropped_ends_it() {
     let _machine = support::shared();
@@ -412,7 +411,7 @@ fn capability_that_cannot_be_dropped_ends_it() {
     assert_says(&said, &["CAP_DAC_READ_SEARCH", "Operation not permitted"]);
 }
 
-/// The message once blamed missing capabilities, or a kernel without BTF.
+/// The message once blamed missing capabilities or a missing BTF.
 #[test]
 fn lack_of_memory_is_not_blamed_on_privileges() {
     let _machine = support::shared();
@@ -448,7 +447,7 @@ fn doctor_lists_what_three_capabilities_lack() {
     assert_eq!(state, "off");
     assert_says(reason, &["CAP_SYS_ADMIN"]);
     assert!(ended(copy.with(ENOUGH).arg("doctor")).status.success());
-    // Without the privilege to read files of other users, only names may be missing.
+    // Without the privilege to read files of other users, noctule lacks only names.
     let answer = verdicts(&mut copy.with("bpf,perfmon"));
     let (state, reason) = verdict(&answer, "privileges");
     assert_eq!(state, "degraded");
@@ -472,8 +471,8 @@ fn memory_that_may_not_be_locked_is_named() {
     assert_says(&said, &["RLIMIT_MEMLOCK", "ulimit -l", "CAP_SYS_RESOURCE"]);
 }
 
-/// Tracepoints need the list of events, which only root may read. The privilege is raised for that
-/// read only.
+/// Tracepoints need the list of events, which only root may read. noctule raises the privilege for
+/// that read only.
 #[test]
 fn three_capabilities_are_enough_for_every_event() {
     let _machine = support::shared();

@@ -90,12 +90,12 @@ fn a_running_agent_survives_a_full_process_table() {
 #[test]
 fn open_file_limit_is_raised_for_the_agent_only() {
     let _machine = support::shared();
-    // Less than programs and maps need.
+    // The programs and maps need more files than this.
     let script = "ulimit -Sn 40; exec \"$0\" stat --json --for 50ms -- sh -c 'ulimit -Sn'";
     let mut command = Command::new("sh");
     let output = ended(command.args(["-c", script, NOCTULE]));
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{said}");
-    // Standard output belongs to the command.
+    // The standard output of noctule contains only the output of the command.
     assert_eq!(String::from_utf8_lossy(&output.stdout).trim(), "40");
 }

@@ -76,8 +76,8 @@ fn every_program_works_without_tracefs() {
     let expected = if mounted { "on" } else { "degraded" };
     assert_eq!(tracefs["state"], expected, "{tracefs}");
     assert_eq!(tracefs["mend"].as_str().is_some(), !mounted, "{tracefs}");
-    // No feature needs tracefs, whether it is mounted or not. It is not mounted on the development
-    // machines.
+    // No feature needs tracefs, whether tracefs is mounted or not. It is not mounted on the
+    // development machines.
     for name in [
         "cpu_time",
         "cgroup_moves",
@@ -136,8 +136,8 @@ fn doctor_separates_switched_off_from_unavailable() {
     assert_eq!(needy, 12, "{few:?}");
 }
 
-/// The event file belongs to the agent. A command without one must not use the ring, which it would
-/// not read.
+/// The event file belongs to the agent. A command without its own event file must not use the ring,
+/// because the command would not read it.
 #[test]
 fn command_ignores_the_agents_event_file() {
     let _machine = support::shared();
@@ -153,7 +153,7 @@ fn command_ignores_the_agents_event_file() {
     assert!(output.status.success(), "{output:?}");
     let answer = fs::read_to_string(&answer).expect("an answer");
     let answer: serde_json::Value = serde_json::from_str(&answer).expect("JSON");
-    // Losses of wait starts are caused by other loads: a sleeper that migrates.
+    // Other loads can cause lost wait starts, for example a sleeper that migrates.
     let losses = answer["losses"].as_object().expect("what was lost");
     let lost: Vec<_> = losses.keys().filter(|kind| *kind != "wait_start").collect();
     assert!(lost.is_empty(), "{lost:?}");

@@ -57,7 +57,7 @@ fn doctor_names_the_missing_kernel_option() {
         with.keys().collect::<Vec<_>>(),
         "each feature is named, whether it can be or not"
     );
-    // Facts that need no program.
+    // Facts that do not depend on a program.
     let facts = [
         "privileges",
         "tracefs",
@@ -70,7 +70,7 @@ fn doctor_names_the_missing_kernel_option() {
     ];
     for (name, verdict) in &without {
         match name.as_str() {
-            // Loaded programs may append which processes are hidden.
+            // If programs are loaded, the reason may also say which processes are hidden.
             "all_processes" => {
                 let fact = verdict["reason"].as_str().expect("a reason");
                 let told = with[name]["reason"].as_str().expect("a reason");
@@ -82,8 +82,8 @@ fn doctor_names_the_missing_kernel_option() {
     }
 }
 
-/// Writes the kernel's BTF with these names changed, like a kernel built without the option. The
-/// programs still run on the real kernel.
+/// Writes the kernel's BTF with these names changed, as if the kernel had been built without the
+/// option. The programs still run on the real kernel.
 fn types_without(names: &[&str]) -> NamedTempFile {
     let mut types = fs::read(TYPES).expect("the types of the kernel");
     let word = |at: usize| {
@@ -107,12 +107,12 @@ fn types_without(names: &[&str]) -> NamedTempFile {
     file
 }
 
-/// A kernel option that can be missing.
+/// A kernel option, and what is missing without it.
 struct Lack {
     option: &'static str,
-    /// Names that the kernel then lacks.
+    /// Names that a kernel without the option lacks.
     names: &'static [&'static str],
-    /// The features that then differ, with their states.
+    /// The features that differ without the option, with their states.
     costs: &'static [(&'static str, &'static str)],
 }
 
@@ -161,7 +161,7 @@ const LACKS: [Lack; 6] = [
     },
 ];
 
-/// A kernel with neither the tracepoint nor fexit has perf probes.
+/// A kernel with neither the tracepoint nor fexit still has perf probes.
 #[test]
 fn page_reads_fall_back_to_a_probe() {
     let _machine = support::shared();

@@ -1,5 +1,5 @@
-//! Tests that a user with a delegated subtree cannot keep other users' containers from getting
-//! names.
+//! Tests that a user with a delegated subtree cannot keep noctule from naming the containers of
+//! other users.
 
 use std::fs;
 use std::os::unix::fs::chown;
@@ -30,7 +30,7 @@ struct Files(PathBuf);
 impl Files {
     fn new(user: u32) -> Self {
         let this = Self(PathBuf::from(format!("/run/user/{user}")));
-        // An earlier, killed test may have left it mounted.
+        // An earlier test that was killed may have left the file system mounted.
         if is_mounted(&this.silent()) {
             unmount(&this.silent());
         }
@@ -55,7 +55,7 @@ fn is_mounted(at: &Path) -> bool {
         .any(|line| line.split(' ').nth(1) == at.to_str())
 }
 
-/// Works even while the agent is reading it.
+/// The unmount works even while the agent is reading the file system.
 fn unmount(at: &Path) {
     let _ = Command::new("umount").arg("-l").arg(at).status();
 }
@@ -66,13 +66,13 @@ impl Drop for Files {
     }
 }
 
-/// A file system that never answers, unmounted when dropped.
+/// A file system that never replies, unmounted when dropped.
 struct Silent(Child, PathBuf);
 
 impl Silent {
     fn mount(at: &Path) -> Self {
         let options = "fd=9,rootmode=40000,user_id=0,group_id=0";
-        // The process that has the device open would have to answer.
+        // The process that has the device open would have to reply.
         let script = format!(
             "exec 9<>/dev/fuse && mount -i -t fuse none \"$0\" -o {options} && exec sleep 1000"
         );
@@ -87,14 +87,14 @@ impl Silent {
 
 impl Drop for Silent {
     fn drop(&mut self) {
-        // Processes blocked in it now get an error.
+        // Processes blocked in the file system now get an error.
         let _ = self.0.kill();
         let _ = self.0.wait();
         unmount(&self.1);
     }
 }
 
-/// Creates a cgroup that belongs to a user; `container` adds a cgroup named like a container.
+/// Creates a cgroup that belongs to a user. `container` adds a cgroup named like a container.
 fn part(user: u32) -> Group {
     let part = Group::new(&format!("part-{user}"));
     chown(part.folder(), Some(user), Some(user)).expect("our group");
@@ -107,7 +107,7 @@ fn container(part: &Group, id: &str) -> Group {
     Group::named(&format!("{part}/libpod-{id}.scope"))
 }
 
-/// Checks that a new container of the machine's runtime gets its name.
+/// Checks that a new container of the machine's runtime is named.
 fn is_named(agent: &Agent, name: &str) {
     let id = hex_id();
     let annotations = json!({

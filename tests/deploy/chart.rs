@@ -98,7 +98,7 @@ fn pipeline(words: &str, top: &Value, dot: &Value) -> Value {
             }
             "default" if is_true(&value) => value,
             "default" => find(argument, top, dot),
-            // The sum depends on the configuration, so a fixed text replaces it.
+            // The sum depends on the configuration, so fixed text replaces it.
             "sha256sum" => Value::String("sum".into()),
             _ => panic!("not rendered here: {step}"),
         }

@@ -21,7 +21,7 @@ const PORT: u64 = 0x82;
 /// Address of the chip on its bus.
 const CHIP: &str = "0x23";
 
-/// Time over which power is integrated.
+/// Time over which the test integrates power.
 const STRETCH: Duration = Duration::from_secs(3);
 
 type Power = fn(i64, i64) -> i64;
@@ -35,7 +35,7 @@ const CHANNELS: [(u8, u8, Power); 4] = [
     (0x19, 0x1a, |v, i| (v * 55) * (i * 250 / 100)),
 ];
 
-/// Returns whether the machine has no sensors; the test is then reported as skipped.
+/// Returns whether the machine has no sensors. The test is then reported as skipped.
 fn lacks_sensors() -> bool {
     let lacks = !Path::new("/sys/bus/acpi/devices/ACPI000D:00").exists();
     if lacks {
@@ -86,7 +86,7 @@ fn bus() -> String {
 fn set_register(register: u8, value: u8) {
     let bus = bus();
     let number = bus.strip_prefix("i2c-").expect("its number");
-    // busybox always reads a register number as hexadecimal, and a value by its prefix.
+    // busybox always reads a register number as hexadecimal. For a value, the prefix decides.
     let (register, value) = (format!("{register:#x}"), value.to_string());
     let args = ["-f", "-y", number, CHIP, &register, &value, "b"];
     let output = Command::new("i2cset").args(args).output();
