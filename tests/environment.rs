@@ -1,4 +1,4 @@
-//! The first tests, which check the preconditions of all others.
+//! The first tests. They check the preconditions of all others.
 
 use std::env;
 use std::fs;
@@ -28,7 +28,7 @@ fn path(file: &NamedTempFile) -> &str {
 /// Returns the features that `doctor` reports with everything enabled.
 fn features() -> Vec<Value> {
     let config = everything();
-    // The command fails if nothing can work, but still prints the reasons.
+    // The command fails if no feature can work, but it still prints the reasons.
     let output = support::noctule(&["doctor", "--json", "--config", path(&config)]);
     let answer: Value = serde_json::from_slice(&output.stdout).expect("JSON");
     answer["features"].as_array().expect("features").clone()
@@ -51,7 +51,7 @@ fn the_environment_can_run_these_tests() {
     }
 }
 
-/// A feature's status and reason are the same whether or not the feature was requested.
+/// A feature's status and reason do not depend on whether the feature was requested.
 #[test]
 fn doctor_advises_only_what_works_when_it_is_tried() {
     let _machine = support::shared();
@@ -73,7 +73,7 @@ fn is_virtual() -> bool {
     env::var_os("NOCTULE_EXPECT").is_some()
 }
 
-/// Returns the log of loading, with the verifier's reasons.
+/// Returns the log of loading the programs, with the verifier's reasons.
 fn what_the_kernel_said() -> String {
     let config = everything();
     let output = support::noctule(&["doctor", "--log", "debug", "--config", path(&config)]);
@@ -129,9 +129,9 @@ fn virtual_machine_is_the_requested_one() {
     }
 }
 
-/// A program that is hard for the verifier today may be refused after the next change, on a kernel
-/// that was not tried. If a program grows for a good reason, the table is changed, and the commit
-/// says why.
+/// The verifier may reject a hard program after the next change, on a kernel that was not tried. If
+/// a program grows for a good reason, the author changes the table, and the commit message gives
+/// the reason.
 #[test]
 fn verifier_counts_have_not_grown() {
     let _machine = support::shared();
@@ -140,7 +140,7 @@ fn verifier_counts_have_not_grown() {
     let expected = expected().expect("the table of the kernel");
     let config = everything();
     let agent = Agent::start(&["--config", path(&config)]);
-    // An agent that only counts leaves out parts that only a stream reports.
+    // An agent that only counts leaves out parts that only a stream needs.
     let stream = Stream::start(&[
         "--kind",
         "process,tcp,file,oom,signal,dns,udp",
@@ -157,7 +157,7 @@ fn verifier_counts_have_not_grown() {
         *most = count.max(*most);
     }
     assert!(!found.is_empty(), "the agent holds no program");
-    // Before 5.16 the kernel does not report the count.
+    // Before 5.16 the kernel does not report the instruction count.
     if found.values().all(|count| *count == 0) {
         assert!(expected.verified.is_empty(), "told no more: {found:?}");
         return;
@@ -170,7 +170,8 @@ fn verifier_counts_have_not_grown() {
     said.write_all(note.as_bytes()).expect("somebody reads");
     let release = env::var("NOCTULE_RELEASE").ok();
     let same = expected.verified_of.is_none() || expected.verified_of == release;
-    // Limit in tenths. Another release counts differently, and its hooks may differ.
+    // Limit in tenths. On another kernel release, the verifier counts differently, and the hooks
+    // may differ.
     let most = if same { 11 } else { 20 };
     let grown = |(name, count): &(&String, &u32)| {
         let noted = expected.verified.get(*name);

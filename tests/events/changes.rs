@@ -13,7 +13,7 @@ use super::support::agent::Agent;
 use super::support::bpf;
 use super::support::stream::{Stream, is};
 
-/// A change: the shell script in a directory, and the expected event with paths below that
+/// A change, made by a shell script in a directory, and the expected event with paths below that
 /// directory.
 struct Case {
     script: &'static str,
@@ -137,7 +137,7 @@ fn changes_have_full_paths_and_results() {
         fill(&folder);
         let id = run(&folder, script, 0);
         let below = |path: &str| folder.join(path).to_str().expect("in UTF-8").to_owned();
-        // The event may belong to the shell or a child of it.
+        // The event may belong to the shell or to a child of the shell.
         let family =
             |event: &Value| event["process.pid"] == id || parent(&stream, event) == u64::from(id);
         let event = stream.wait_for(script, |e| {
@@ -268,8 +268,8 @@ fn only_changes_below_the_prefix_are_reported() {
     let prefix = folder.join("sub");
     let prefix = prefix.to_str().expect("in UTF-8");
     let stream = Stream::start(&["--path", prefix]);
-    // Changes into, out of and next to the directory. Without --failures, failed changes are left
-    // out.
+    // Changes that move files into or out of the directory, or happen next to it. Without
+    // --failures, failed changes are not reported.
     let script = "mv file sub/moved; mv sub/inside out; chmod 600 old; rm out; rmdir sub; \
         chmod 600 sub/moved; rm sub/moved";
     run(&folder, script, 0);

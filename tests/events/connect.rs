@@ -12,7 +12,7 @@ use super::{end, number, port, was_skipped};
 
 const KINDS: [&str; 2] = ["--kind", "tcp"];
 
-/// Returns whether connect(2) and accept(2) are traced. That requires fexit, and every kernel with
+/// Returns whether connect(2) and accept(2) are traced. That requires fexit. Every kernel with
 /// fexit also has the traced functions.
 pub(super) fn calls_are_seen() -> bool {
     let answer = support::json(&["doctor", "--json"]);
@@ -85,7 +85,7 @@ fn connections_of_every_kind_are_reported_from_both_ends() {
             let close = stream.wait_for(&what, |e| is(e, "tcp.close", c));
             assert_eq!(number(&close, "bytes_sent"), 10, "{what}: {close}");
             stream.wait_for(&what, |e| is(e, "tcp.listen_close", s));
-            // The close is reported when the client has acknowledged it.
+            // The close is reported once the client has acknowledged it.
             stream.wait_for(&what, |e| is(e, "tcp.close", s));
             let names = |pid| {
                 let all = stream.of(|e| e["process.pid"] == pid);
@@ -157,7 +157,7 @@ fn connect_without_route_is_reported_if_calls_are_traced() {
             let mut load = Load::in_namespace(&alone, "sockets");
             let id = load.pid();
             assert_eq!(connect(&mut load, &format!("{to}:9"), waits), "error 101");
-            // Later failures are reported either way.
+            // Later failures are reported whether or not the calls are traced.
             assert_eq!(connect(&mut load, "127.0.0.1:9", waits), "error 111");
             end(&mut load);
             let refused = |e: &Value| is(e, "tcp.connect_failed", id) && e["error.errno"] == 111;

@@ -155,9 +155,9 @@ fn stat_counts_events_as_the_kernel_does() {
     end(&mut server);
 }
 
-/// Increases of a group's destination series, as Prometheus computes them. An ended series keeps
-/// its increase, and a series that goes down restarted. Other groups of the machine may take
-/// places.
+/// Increases of a group's destination series, as Prometheus computes them. A series that ends keeps
+/// its increase. A series whose value drops has restarted. Other groups of the machine may take
+/// slots.
 #[derive(Default)]
 struct Increases(BTreeMap<String, (f64, f64)>);
 
@@ -189,7 +189,7 @@ fn destinations_beyond_the_bound_keep_the_sums_closed() {
     const SHOWN: usize = 50;
     let _machine = support::shared();
     needs!("tcp_events");
-    // Enough rows on the kernel side, and too few.
+    // Enough kernel-side rows, and too few.
     for rows in [4096, 128] {
         let config = tempfile::NamedTempFile::new().expect("a file of our own");
         let text = format!("[events]\ndestinations = {rows}\n[metrics]\ndestinations = {SHOWN}\n");
@@ -212,13 +212,13 @@ fn destinations_beyond_the_bound_keep_the_sums_closed() {
             assert_eq!(client.ask(&format!("spread {at} {DESTINATIONS}")), "done");
             let expected = f64::from(round * DESTINATIONS);
             let counted = support::now();
-            // Each scrape must be looked at, because a restarted series shows 0 in only one of
+            // The test must look at each scrape, because a restarted series shows 0 in only one of
             // them.
             let sum = support::wait_for_or_explain(
                 "all are counted",
                 || {
                     let reading = Reading::scraped(&agent);
-                    // A series shows 0 until one scrape has seen it.
+                    // A series shows 0 until the first scrape that includes it.
                     let mut seen = seen.borrow_mut();
                     seen.see(&reading, &path);
                     let connects = value(&reading, "connects_total", &OK)?;
@@ -272,7 +272,7 @@ fn destinations_beyond_the_bound_keep_the_sums_closed() {
     }
 }
 
-/// Checks that a late group gets a place, although another group has all rows and places.
+/// Checks that a late group gets a series, although another group occupies all rows and series.
 fn a_late_group_gets_a_place(agent: &Agent, port: u64) {
     let group = Group::new("late");
     let mut load = Load::own(&group, "sockets");
@@ -324,7 +324,7 @@ fn destination_keeps_its_place_after_its_group() {
     let folder = clients.folder().to_owned();
     drop(clients);
     assert!(!folder.exists(), "the group is gone");
-    // Takes several batches: the first implementation had dropped the places within a second.
+    // Takes several batches, because the first implementation dropped the series within a second.
     for _ in 0..15 {
         assert_eq!(places(&Reading::fresh(&agent)), first);
     }
@@ -344,7 +344,7 @@ fn ipv4_destination_has_one_name_for_any_socket() {
     load.ask(&format!("connect [::ffff:127.0.0.1]:{at}"));
     load.ask(&format!("connect 127.0.0.1:{at}"));
     end(&mut server);
-    // The listener is gone.
+    // The listener no longer exists.
     let refused = load.ask(&format!("connect [::ffff:127.0.0.1]:{at}"));
     assert_eq!(refused, "error 111");
     let path = group.path();

@@ -58,7 +58,7 @@ fn opens_have_full_paths_flags_and_results() {
         let full = folder.join(path);
         let full = full.to_str().expect("in UTF-8");
         let event = stream.wait_for(script, |e| {
-            // A failed open has the requested name.
+            // The event of a failed open has the requested name.
             let name = if error.is_some() { path } else { full };
             is(e, "file.open", id) && e["file.path"] == name
         });
@@ -75,7 +75,7 @@ fn opens_have_full_paths_flags_and_results() {
 #[test]
 fn opens_by_io_uring_belong_to_the_process() {
     let _machine = support::shared();
-    // Tracing of system call exits does not see them.
+    // A trace of system call exits does not see these opens.
     needs_all_of!("file_opens");
     let Some(mut ring) = Ring::new() else {
         return skip_because("this kernel has no io_uring, or refuses it");
@@ -125,7 +125,7 @@ fn reads_failures_and_kernel_files_are_opt_in() {
     let folder = folder.path().canonicalize().expect("a path");
     fs::write(folder.join("read"), "x").expect("a file");
     let stream = Stream::start(&["--kind", "file"]);
-    // `:` would end the shell if it cannot open a file.
+    // `:` is a special builtin, so a failed redirection would end the shell.
     let script = "true < read; true < missing; true > /dev/null; true > /proc/self/comm; : > last";
     let id = shell(&folder, script);
     let last = folder.join("last");
@@ -180,7 +180,7 @@ fn every_open_is_reported_or_counted_as_lost() {
     };
     support::wait_until("all are told or lost", || count() > COUNT);
     assert_eq!(count(), COUNT + 1);
-    // A shell opens files slowly enough for the ring to have room for the last event.
+    // A shell opens files slowly enough that the ring has room for the last event.
     stream.wait_for("the last one", |e| e["file.path"] == last);
 }
 
@@ -300,8 +300,8 @@ fn long_paths_are_whole() {
     let folder = tempfile::tempdir().expect("a folder");
     let folder = folder.path().canonicalize().expect("a path");
     let stream = Stream::start(&["--kind", "file"]);
-    // One path has many components, and the other few long ones. Both are as long as a system call
-    // accepts.
+    // One path has many components, and the other has few long ones. Both are as long as a system
+    // call accepts.
     let room = 4000 - folder.as_os_str().len();
     let paths = [
         vec!["d"; 300].join("/"),

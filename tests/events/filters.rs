@@ -88,7 +88,7 @@ fn the_processes_of_a_container_have_its_id() {
     needs!("process_events");
     let stream = Stream::start(&["--kind", "process"]);
     let id = hex_id();
-    // A cgroup is all that makes a process part of a container.
+    // A process is part of a container as soon as it is in this cgroup.
     let container = Below::new(&format!("docker/{id}"));
     let mut load = Load::shell(&container.group, ":");
     load.wait_for_end();
@@ -137,7 +137,7 @@ fn nested_container_belongs_to_the_outer_one() {
     stream.end();
 }
 
-/// The kernel side has places for 1,024 groups.
+/// The kernel-side table has room for 1,024 groups.
 #[test]
 fn removed_groups_free_their_filter_places() {
     let _machine = support::shared();

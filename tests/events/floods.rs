@@ -1,4 +1,4 @@
-//! Tests of marker processes during event floods: each event is in the file, or the file reports
+//! Tests of marker processes during event floods. Each event is in the file, or the file reports
 //! how many are missing.
 
 use std::fs::{self, File};
@@ -18,7 +18,7 @@ use super::support::{self, StopAtEnd, wait_until};
 /// Number of marker processes in each flood. Each executes a program and ends.
 const MARKERS: usize = 20;
 
-/// Number of repetitions of a flood before the first marker.
+/// Number of times that a flood repeats its action before the first marker.
 const BEGUN: u64 = 200;
 
 /// A flood repeats one action in the given directory.
@@ -49,7 +49,7 @@ const FLOODS: [Flood; 4] = [
     }),
 ];
 
-/// Floods with a ring of their own, so that they take no room from other events.
+/// Floods with a separate ring, so that they take no room from other events.
 const BULK: [&str; 2] = ["opens", "questions"];
 
 /// Returns the complete lines so far.
@@ -72,7 +72,7 @@ fn of(events: &[Value], name: &str, group: &str) -> u64 {
     events.iter().filter(ours).count() as u64
 }
 
-/// Runs the markers one after another, and one more that gets no memory.
+/// Runs the markers one after another, and then a process that gets no memory.
 fn mark(group: &Group, limited: &Group) {
     for _ in 0..MARKERS {
         let ran = group
@@ -96,7 +96,7 @@ fn marker_events_are_in_the_file_or_in_a_gap() {
     let folder = tempfile::tempdir().expect("a folder");
     let config = folder.path().join("noctule.toml");
     for (name, flood) in FLOODS {
-        // The flood fills its ring. Processes running during the test use a part of the other ring.
+        // The flood fills its ring. Processes that run during the test use some of the other ring.
         let bulk = BULK.contains(&name);
         let rings = match bulk {
             true => "ring_bytes = 2097152\nbulk_ring_bytes = 65536\n",

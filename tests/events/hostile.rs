@@ -96,7 +96,7 @@ fn hostile_arguments_are_reported_exactly_and_escaped() {
         let quiet = ["/bin/sh", "-c", r#"exec "$0" "$@" 2>/dev/null"#].map(OsStr::new);
         let command = [&quiet[..], &[program.as_os_str(), name]].concat();
         let text = printed(&["--kind", "process"], &command);
-        // Both the path of the program and the argument appear.
+        // Both the path of the program and the argument appear in the output.
         assert!(text.matches(shown).count() >= 2, "{shown}: {text}");
     }
 }
@@ -129,7 +129,7 @@ fn hostile_paths_are_reported_exactly_and_escaped() {
 }
 
 /// Creates nested directories, one for each of `names`, and a file in the last one. A system call
-/// accepts at most 4,095 bytes, so each step is made separately.
+/// accepts at most 4,095 bytes, so the test takes one step at a time.
 fn open_deep(top: &Path, names: &[String], file: &str) -> Vec<u8> {
     let mut folder = openat(CWD, top, OFlags::DIRECTORY, Mode::empty()).expect("a folder");
     let mut path = top.as_os_str().as_bytes().to_vec();
@@ -159,7 +159,7 @@ fn path_is_complete_up_to_the_kernel_limit() {
     let longest = "f".repeat(LONGEST - folders);
     let whole = open_deep(&folder, &names, &longest);
     assert_eq!(whole.len(), LONGEST);
-    // Opens it by its full path, which the kernel just accepts.
+    // Opens the file by its full path. The kernel accepts no longer path.
     fs::write(OsString::from_vec(whole.clone()), "x").expect("a file");
     let whole = String::from_utf8(whole).expect("in UTF-8");
     let opens = stream.wait_for_all("it is opened twice", 2, |e| {
@@ -170,7 +170,7 @@ fn path_is_complete_up_to_the_kernel_limit() {
         "{opens:?}"
     );
 
-    // One byte more.
+    // This path is one byte longer.
     let file = format!("{longest}f");
     let path = String::from_utf8(open_deep(&folder, &names, &file)).expect("in UTF-8");
     let open = stream.wait_for("a cut one", |e| {
@@ -181,7 +181,7 @@ fn path_is_complete_up_to_the_kernel_limit() {
     assert!(end.ends_with(&file) && end.len() > file.len(), "{open}");
     assert!(!end.starts_with('/'), "{open}");
 
-    // As many components as every kernel can walk.
+    // A path with as many components as every kernel can walk.
     let many = vec!["d".to_owned(); 100];
     let path = String::from_utf8(open_deep(&folder, &many, "deep")).expect("in UTF-8");
     let open = stream.wait_for("one in many folders", |e| e["file.path"] == path.as_str());

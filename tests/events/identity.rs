@@ -1,4 +1,5 @@
-//! Tests that a pid is not an identity: pids are reused, and the agent may start when many exist.
+//! Tests that a pid is not an identity. Pids are reused, and many processes may already exist when
+//! the agent starts.
 
 use std::collections::{HashMap, HashSet};
 
@@ -29,7 +30,7 @@ fn reused_pid_is_not_its_earlier_owner() {
     let mut server = Load::own(&servers, "sockets");
     let at = port(&server.ask("listen 127.0.0.1:0"));
     // The first process leaves a connection to a child that outlives it. The child is in another
-    // process group, because the pid would otherwise stay in use.
+    // process group, because the pid would otherwise remain in use.
     let script = format!(
         "set -m; exec 3<>/dev/tcp/127.0.0.1/{at}; sleep 1000 <&- >&- & exec 3<&-; \
          echo \"load: $!\"; read word; exit 3"
@@ -54,7 +55,7 @@ fn reused_pid_is_not_its_earlier_owner() {
     let mut third = Load::shell_with_pid(&groups[2], "read word", pid);
     third.kill();
     third.reap();
-    // Another process may have had the pid in between.
+    // Another process may have had the pid meanwhile.
     let paths = groups.each_ref().map(Group::path);
     let ours = |e: &Value| {
         paths
@@ -83,7 +84,7 @@ fn reused_pid_is_not_its_earlier_owner() {
             "the shell that enters, and what it becomes"
         );
     }
-    // By then the pid belonged to the second process.
+    // By the time of the event, the pid belonged to the second process.
     let connect = stream.wait_for("it connects", |e| is(e, "tcp.connect", pid));
     assert!(
         number(&close, "time_unix_nano") > started(&starts[1]),
@@ -93,7 +94,7 @@ fn reused_pid_is_not_its_earlier_owner() {
         assert_eq!(started(event), started(&starts[0]), "{event}");
         assert_eq!(event["process.linux.cgroup"], groups[0].path(), "{event}");
     }
-    // A stream that follows the first process reports nothing of the others. For a stream that
+    // A stream that follows the first process reports nothing about the others. For a stream that
     // started later, the connection belongs to the child.
     followed.wait_for("it is closed", |e| is(e, "tcp.close", heir));
     let (told, _) = followed.end();
@@ -106,7 +107,7 @@ fn reused_pid_is_not_its_earlier_owner() {
 /// A process as reported by the load.
 struct Note {
     pid: u64,
-    /// Time just before it was killed.
+    /// Time just before the process was killed.
     killed: f64,
 }
 
@@ -153,7 +154,8 @@ fn thousand_processes_at_start_are_reported_once() {
         *least += usize::from(note.killed > watches);
         *most += 1;
     }
-    // A kernel that skips programs says so in its table; otherwise this gap fails the test below.
+    // If a kernel skips programs, its table says so. On any other kernel this gap fails the test
+    // below.
     let skipped = stream.lost("skipped") as usize;
     for name in ["process.start", "process.exit"] {
         let told = stream.of(of_group(name));

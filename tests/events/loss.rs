@@ -41,7 +41,7 @@ fn stopped_reader_counts_losses_and_reconciles() {
         "--cgroup",
         &group.path(),
     ]);
-    // The victim starts before, so that its end is among the lost events.
+    // The victim starts before the loss, so that its end is among the lost events.
     let mut victim = Load::own(&group, "sockets");
     let (v, address) = (victim.pid(), victim.ask("listen 127.0.0.1:0"));
     victim.ask(&format!("connect {address}"));
@@ -212,7 +212,7 @@ fn recounted_sockets_have_the_same_number() {
         let starts = losses.iter().filter(|(kind, _)| *kind == "process.start");
         starts.map(|(_, count)| count).sum::<f64>()
     };
-    // Both ends are in the group.
+    // Both ends of each connection are in the group.
     let mut open = 100.0;
     // Each recount flips the generation.
     for _ in 0..3 {

@@ -26,7 +26,7 @@ fn oom_victim_is_reported_and_counted() {
         let before = group.oom_kills();
         let mut load = Load::own(&group, load);
         let id = load.pid();
-        // The series exists from 0, so that the first kill is an increase.
+        // The series exists at 0, so that the first kill is an increase.
         let known = Reading::fresh_with(&agent, "the group is listed", count);
         load.say("eat");
         load.wait_for_end();
@@ -58,8 +58,8 @@ fn oom_victim_is_reported_and_counted() {
     }
 }
 
-/// The kernel chooses one process and also kills the other, which shares its memory. It counts one
-/// kill.
+/// The kernel chooses one process, and also kills the other because it shares memory with the
+/// first. The kernel counts one kill.
 #[test]
 fn process_sharing_victim_memory_is_not_counted() {
     let _machine = support::shared();

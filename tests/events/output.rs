@@ -40,7 +40,7 @@ impl Drop for Disk {
     }
 }
 
-/// Returns the events of a file, which must consist of complete lines.
+/// Returns the events of a file that must consist of complete lines.
 fn events(file: &Path) -> Vec<Value> {
     let text = fs::read_to_string(file).expect("text");
     assert!(text.ends_with('\n'), "half a line");
@@ -66,7 +66,7 @@ fn lacking(event: &Value) -> u64 {
 fn full_disk_costs_only_counted_events() {
     let _machine = support::alone();
     needs!("process_events");
-    // The space freed later also has to hold events of the rest of the machine.
+    // The space that is freed later must also hold events of other processes on the machine.
     let disk = Disk::new(16 << 10);
     let (file, filler) = (disk.file("events.jsonl"), disk.file("filler"));
     let errors = tempfile::NamedTempFile::new().expect("a file of our own");
@@ -102,7 +102,7 @@ fn full_disk_costs_only_counted_events() {
     assert_eq!(agent.get("/readyz", "*/*").0, 200);
 
     fs::remove_file(&filler).expect("it is there");
-    // There may have been room for one gap, but none for the events after it.
+    // There may have been room for one gap event, but none for the events after it.
     let told = support::wait_for("the file says all that it lacks", || {
         let told: u64 = events(&file).iter().map(lacking).sum();
         let all = told as f64 == lost(&Reading::fresh(&agent), "event_file");

@@ -27,7 +27,7 @@ fn identity(event: &Value) -> (u64, u64) {
     (pid(event), start.as_u64().expect("a start"))
 }
 
-/// In a time namespace the agent sees a shifted time since boot; the kernel's events are not
+/// In a time namespace the agent sees a shifted time since boot. The kernel's events are not
 /// shifted.
 #[test]
 fn in_a_time_namespace_processes_have_their_dates() {
@@ -54,7 +54,7 @@ fn in_a_time_namespace_processes_have_their_dates() {
     let ends = named(&events, "process.exit");
     assert!(!ends.is_empty(), "{events:?}");
     for end in ends {
-        // The time of boot is known only to a tenth of a second.
+        // The boot time is known only to a tenth of a second.
         let dates = began - 200_000_000..=ended + 200_000_000;
         let date = identity(end).1;
         assert!(dates.contains(&date), "{date} is not in {dates:?}");
@@ -66,7 +66,7 @@ fn every_process_has_one_start_exec_and_exit() {
     let _machine = support::shared();
     needs!("process_events");
     let stream = Stream::start(&["--kind", "process"]);
-    // Children inherit this memory at the fork, and exec replaces it.
+    // Children inherit this memory at the fork, and lose it at the exec.
     let memory = std::hint::black_box(vec![1_u8; 64 << 20]);
     let cases = [
         ("exit 0", Some(0), None),
@@ -251,7 +251,7 @@ fn existing_processes_are_reported_once() {
     }
     assert!(starts.values().all(|count| *count == 1), "{starts:?}");
     // Each exit has an earlier start event, of a new or an existing process. The exception is a
-    // process that existed when tracing of starts began and had exited when existing processes were
+    // process that existed when tracing of starts began and ended before existing processes were
     // listed.
     let time = |event: &Value, key: &str| event[key].as_u64().expect("a time");
     let seen = named(&told, "process.start").into_iter();
@@ -280,7 +280,7 @@ fn cpu_time_of_an_ended_process_matches_its_parent() {
     let used = load.reap();
     let end = stream.wait_for("it has ended", |e| is(e, "process.exit", id));
     let told = end["cpu.seconds"].as_f64().expect("cpu.seconds");
-    // CPU time of the exit itself comes after the event.
+    // The exit itself uses CPU time after the event.
     support::assert_close("CPU time", told, used, 0.01, 0.002);
 }
 
@@ -305,8 +305,7 @@ fn cpu_time_of_threads_that_end_together_is_whole_or_absent() {
         });
         if let Some(told) = end["cpu.seconds"].as_f64() {
             known += 1;
-            // CPU time of each thread's exit comes after the event, or after the thread left its
-            // CPU.
+            // Each thread's exit uses CPU time after the event, or after the thread left its CPU.
             support::assert_close("CPU time", told, used, 0.01, 0.01 + support::stolen());
         }
     }
@@ -481,7 +480,7 @@ fn a_signal_has_its_sender() {
             assert_ne!(term["signal.sender.pid"], id, "{term}");
         }
     }
-    // The kernel itself sends the signal for a child's end.
+    // At the end of a child, the kernel itself sends the signal.
     let child = of(17);
     assert_eq!(child["signal.sender.pid"], Value::Null, "{child}");
     assert!(

@@ -11,7 +11,8 @@ use super::support::oracle;
 use super::support::stream::{Stream, is};
 use super::{end, number};
 
-/// One process uses most of the memory. Another one asks for as much, and the kernel has to kill.
+/// One process uses most of the memory. Another one asks for as much, and the kernel has to kill a
+/// process.
 #[test]
 fn the_whole_machine_runs_out_of_memory() {
     let _machine = support::alone();
@@ -26,7 +27,8 @@ fn the_whole_machine_runs_out_of_memory() {
     let (v, o) = (victim.pid(), other.pid());
     assert_eq!(victim.ask(&megabytes.to_string()), "held");
     other.say(&megabytes.to_string());
-    // On a slow machine, the first process's memory may be freed too late for the second.
+    // On a slow machine, the kernel may free the first process's memory too late for the second
+    // process.
     let both = other.last_words().is_none();
     victim.wait_for_end();
     victim.reap();
@@ -89,7 +91,7 @@ fn retransmits_on_a_lossy_link_are_reported() {
     assert!(kernel > 0, "nothing was lost");
     assert_eq!(number(&close, "retransmits"), kernel);
     assert_eq!(retransmits(&stream, s), kernel);
-    // Segments retransmitted by the other side belong to the other side.
+    // Segments that the other side retransmitted belong to the other side.
     assert_eq!(retransmits(&stream, c), link.far.retransmits());
 }
 

@@ -23,7 +23,7 @@ impl Server {
     fn start() -> Self {
         let folder = tempfile::tempdir().expect("a folder");
         fs::copy(busybox(), folder.path().join("id")).expect("busybox is installed");
-        // The kernel reuses a port that was just used last, so it stays free for a while.
+        // The kernel reuses the most recently used port last, so the port stays free for a while.
         let free = TcpListener::bind("127.0.0.1:0").and_then(|socket| socket.local_addr());
         let port = free.expect("a free port").port();
         let child = Command::new(busybox())
@@ -75,7 +75,7 @@ fn a_shell_in_a_container_is_followed_from_its_begin_to_its_end() {
     runc(&["exec", &id, "/bin/sh", "-c", &script]);
 
     let named = |name: &'static str| move |e: &Value| e["event.name"] == name;
-    // Who: a shell started by runc.
+    // Question 1, who did it: a shell started by runc.
     let shell = stream.wait_for("the shell", |e| {
         named("process.exec")(e) && e["process.command_args"][1] == "-c"
     });
@@ -86,7 +86,7 @@ fn a_shell_in_a_container_is_followed_from_its_begin_to_its_end() {
         "{shell}"
     );
     let pid = &shell["process.pid"];
-    // From where: a child of the shell connects and writes the file.
+    // Question 2, from where: a child of the shell connects and writes the file.
     let child = |program: &'static str, at: usize| {
         stream.wait_for(program, |e| {
             named("process.exec")(e)
@@ -107,7 +107,7 @@ fn a_shell_in_a_container_is_followed_from_its_begin_to_its_end() {
     assert!(number(&close, "bytes_received") >= size, "{close}");
     let chmod = stream.wait_for("chmod", named("file.chmod"));
     assert_eq!(chmod["file.mode"], "0755", "{chmod}");
-    // What then: the downloaded program runs and is deleted.
+    // Question 3, what happened then: the downloaded program runs and is deleted.
     let ran = child("/tmp/id", 0);
     assert_eq!(ran["process.executable.path"], "/tmp/id", "{ran}");
     let ended = of(&ran, "process.exit");
