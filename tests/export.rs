@@ -56,7 +56,7 @@ fn prometheus_imports_the_samples_of_a_recording() {
     output(&[&export[..], &["--step", "1s"]].concat());
     let exported = fs::read_to_string(&out).expect("a file");
     assert!(exported.ends_with("\n# EOF\n"));
-    // Each family is contiguous.
+    // The lines of each family are contiguous.
     let types: Vec<&str> = exported
         .lines()
         .filter(|line| line.starts_with("# TYPE"))
@@ -90,7 +90,8 @@ fn prometheus_imports_the_samples_of_a_recording() {
             let (family, rest) = series.split_once('{').unwrap_or((series, ""));
             family == name && labels.iter().all(|label| rest.contains(label.as_str()))
         };
-        // Labels of a metric differ in their values, not in their number.
+        // All series of a metric have the same number of labels. Only the values of the labels
+        // differ.
         let mut same = all.iter().filter(|(series, _)| fits(series));
         let (series, values) = same.next().unwrap_or_else(|| panic!("{result}"));
         if same.next().is_none() {
@@ -245,7 +246,7 @@ fn recording_without_batches_is_not_exported() {
         assert!(errors.contains("the recording is empty"), "{errors}");
         assert!(!out.exists(), "{to}");
     }
-    // The error names the argument rather than an option.
+    // The error names the argument, not an option.
     let nothing = folder.path().join("nothing");
     let output = noctule(&[
         "tape",

@@ -1,4 +1,4 @@
-//! Tests of `/metrics` as scrapers see it: promtool, a strict parser, and the rules of series.
+//! Tests of `/metrics` as scrapers see it, with promtool, a strict parser, and the rules of series.
 //! `prometheus` tests with a real Prometheus.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -191,7 +191,7 @@ fn has_pmu() -> bool {
     })
 }
 
-/// Returns the metrics at a level with their own labels, without the identity labels.
+/// Returns the metrics at a level, with their own labels but without the identity labels.
 fn metrics_of(samples: &[Sample], level: &str, identity: &[(&str, &str)]) -> BTreeSet<String> {
     let prefix = format!("noctule_{level}_");
     let has = |s: &Sample, (k, v): &(&str, &str)| s.labels.get(*k).is_some_and(|value| value == v);
@@ -232,8 +232,8 @@ fn every_series_of_a_group_exists_from_0() {
     // A group has destinations only after it connected.
     expected.retain(|name| !name.starts_with("tcp_destination_"));
     assert_eq!(metrics_of(&samples, "cgroup", &identity), expected);
-    // Some details exist only for the node. The node has no metrics of waits for other subjects and
-    // of destinations.
+    // Some details exist only for the node. The node has no metrics of its waits for other
+    // subjects, and none of destinations.
     let node = metrics_of(&samples, "node", &[]);
     let details = node.iter().filter(|name| {
         let is = |detail: &&str| name.starts_with(*detail);
@@ -253,7 +253,7 @@ fn every_series_of_a_group_exists_from_0() {
         "cpus ",
     ];
     expected.extend(own.map(str::to_owned));
-    // The kernel may not measure these.
+    // The kernel may not measure these metrics.
     let known = [
         "cpu_interrupt_seconds_total ",
         "cpu_steal_seconds_total ",
@@ -352,8 +352,8 @@ fn containers_units_and_cgroups_add_up_to_the_node() {
                 .is_some_and(|v| v > 0.2)
         });
     }
-    // A new container of another user appears once its names are known, some seconds later. Until
-    // then only the node includes it. Therefore five consecutive scrapes must add up.
+    // A new container of another user appears some seconds later, once its names are known. Until
+    // then only the node includes its use. Therefore five consecutive scrapes must add up.
     let (mut good, mut last) = (0, (0.0, 0.0));
     for _ in 0..100 {
         let samples = agent.metrics();

@@ -1,5 +1,5 @@
 //! Tests that function probes count exactly the calls that the test makes. Probes of kernel
-//! functions need kprobes; on a kernel without kprobes, the tests check the error message.
+//! functions need kprobes. On a kernel without kprobes, the tests check the error message.
 
 use std::fs;
 use std::hint::black_box;
@@ -21,7 +21,7 @@ fn getpriority(who: u32, times: u64) {
             unsafe_code,
             reason = "rustix makes the system call without the library"
         )]
-        // SAFETY: it only reads.
+        // SAFETY: the function only reads.
         unsafe {
             libc::getpriority(libc::PRIO_PROCESS, who);
         }
@@ -52,7 +52,7 @@ fn functions_of_libraries_are_counted_with_their_arguments() {
     getpriority(0, 32);
     let answer = hist.end_json();
     #[allow(unsafe_code, reason = "it only reads")]
-    // SAFETY: it only reads.
+    // SAFETY: the function only reads.
     let ours = unsafe { libc::getpriority(libc::PRIO_PROCESS, 0) };
     assert_eq!(answer["hits"], 32, "{answer}");
     assert_eq!(
@@ -93,7 +93,7 @@ fn called_version_of_a_function_is_counted() {
     let kill = Hist::start("uprobe:libc.so.6:pthread_kill", &kill, &["--json"]);
     for _ in 0..123 {
         #[allow(unsafe_code, reason = "the library has them from here")]
-        // SAFETY: the text ends with its NUL, and no signal is sent.
+        // SAFETY: the string ends with its NUL, and no signal is sent.
         unsafe {
             black_box(libc::strlen(black_box(text.as_ptr())));
             libc::pthread_kill(libc::pthread_self(), 0);
@@ -105,13 +105,13 @@ fn called_version_of_a_function_is_counted() {
     }
 }
 
-/// Calls a function of the C library with this name.
+/// Calls `getenv` of the C library with this name.
 fn getenv(name: &std::ffi::CStr, times: u64) {
     for _ in 0..times {
         #[allow(unsafe_code, reason = "the library has it from here")]
-        // SAFETY: it only reads, and no thread changes the environment.
+        // SAFETY: the function only reads, and no thread changes the environment.
         let found = unsafe { libc::getenv(name.as_ptr()) };
-        // The compiler knows the function and would otherwise call it once.
+        // The compiler knows the function and would otherwise call it only once.
         black_box(found);
     }
 }
@@ -236,7 +236,7 @@ fn kernel_functions_are_counted_with_their_parameters() {
         answer["rows"][0]["latency.max"].as_u64() > Some(0),
         "{answer}"
     );
-    // Text behind a pointer, and the stack of the caller.
+    // The text that a pointer points to, and the stack of the caller.
     let trigger = format!("keys=stacktrace if {own} && count == {SIZE}");
     let hist = Hist::start("kprobe:vfs_read", &trigger, &["--json"]);
     read(8);

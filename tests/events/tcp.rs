@@ -87,8 +87,8 @@ fn both_ends_of_a_connection_are_reported() {
     }
 }
 
-/// With a SYN cookie the kernel does not remember when it answered the connection request. After a
-/// retransmission neither side can tell which copy was answered.
+/// With a SYN cookie the kernel does not remember when it sent the SYN-ACK. After a retransmission
+/// neither side can tell which copy was acknowledged.
 #[test]
 fn a_handshake_that_was_not_timed_leaves_no_round_trip_time() {
     let _machine = support::shared();
@@ -174,13 +174,13 @@ fn a_failure_has_its_reason() {
     }
 }
 
-/// The kernel then reports the last ICMP error of the path instead of a timeout.
+/// After the attempts, the kernel reports the last ICMP error of the path instead of a timeout.
 #[test]
 fn a_connection_to_a_missing_host_times_out() {
     let _machine = support::shared();
     needs!("tcp_events");
     let link = Link::new();
-    // Three seconds, and one for resolving the hardware address.
+    // Three seconds for the retries, and one for resolving the hardware address.
     link.near.set("ipv4/tcp_retries2", "3");
     link.near.set("ipv4/neigh/link0/mcast_solicit", "1");
     let stream = Stream::start(&KINDS);
@@ -200,7 +200,7 @@ fn a_connection_to_a_missing_host_times_out() {
     assert_eq!(close["tcp.closed_by"], Value::Null, "{close}");
 }
 
-/// The start is unknown, and so is the duration.
+/// The start is unknown, so the duration is unknown, too.
 #[test]
 fn a_failure_that_began_before_the_agent_has_no_duration() {
     let _machine = support::shared();
@@ -310,9 +310,9 @@ fn a_killed_client_leaves_no_connection() {
     client_load.reap();
     Reading::fresh_with(&agent, "none is open", |r| open(r).filter(|n| *n == 0.0));
     let closed = || stream.of(|e| is(e, "tcp.close", c)).len() as u64;
-    // The timer that acknowledges all of them at once can interrupt a program, which is then
-    // skipped for hundreds of connections. Each is still reported. But where programs can be
-    // preempted, both programs that see an end may be skipped.
+    // One timer acknowledges all connections in one run. If the timer interrupts a program, the
+    // kernel skips that program for hundreds of connections. Each connection is still reported. But
+    // where programs can be preempted, the kernel may skip both programs that see an end.
     let skipped = || match loses("skipped") {
         true => stream.lost("skipped"),
         false => 0,
@@ -356,11 +356,12 @@ fn inherited_socket_is_closed_by_its_last_owner() {
 }
 
 /// Checks the number of retransmitted segments. A flood in another test can fill the ring of this
-/// stream. Then the stream reports how many records were lost, each with at least one segment,
-/// possibly of another process.
+/// stream. In that case the stream reports how many records were lost. Each record has at least one
+/// segment, possibly of another process.
 #[track_caller]
 fn assert_all_told(stream: &Stream, told: u64, kernel: u64) {
-    // Events of all processes, because one can lack its process or have another.
+    // The filter accepts events of all processes, because an event can lack its process or name
+    // another one.
     let again = |e: &Value| e["event.name"] == "tcp.retransmit";
     match stream.lost("tcp.retransmit") {
         0 => assert_eq!(told, kernel, "{:?}", stream.of(again)),
@@ -388,7 +389,7 @@ fn retransmits_match_the_kernel_count() {
     link.mend();
     assert_eq!(far.ask("receive 100000"), "100000");
     assert_eq!(near.hear(), "100000");
-    // Adds a segment that is never answered: a connection request.
+    // Adds a segment that is never acknowledged: a connection request.
     link.near.set("ipv4/tcp_syn_retries", "2");
     near.ask(&format!("connect {}:9", Link::SILENT));
     end(&mut near);
@@ -425,8 +426,8 @@ fn hides_processes() -> bool {
     feature.expect("doctor lists all_processes")["state"] != "on"
 }
 
-/// A full queue refuses segments, and the kernel retries. None of these attempts reach the peer
-/// twice.
+/// A full queue refuses segments, and the kernel retries. None of the refused segments reaches the
+/// peer twice.
 #[test]
 fn locally_dropped_segments_are_marked_as_failed() {
     const BYTES: u64 = 2_000_000;
@@ -583,7 +584,7 @@ fn connections_without_a_descriptor_are_reported_immediately() {
     client.ask("post");
     let stream = Stream::start(&["--kind", "tcp", "--existing"]);
     let of = |e: &Value, key: &str, port: u64| e[key].as_u64() == Some(port);
-    // If accept(2) is traced, a waiting connection is not reported before.
+    // If accept(2) is traced, a waiting connection is reported only when it is accepted.
     if calls_are_seen() {
         for _ in [waits, posted] {
             server.ask("accept");
@@ -608,8 +609,8 @@ fn connections_without_a_descriptor_are_reported_immediately() {
     end(&mut server);
 }
 
-/// The connection has been in transit to another process since before the agent, so only the node
-/// counts it.
+/// The connection was in transit to another process when the agent started, so only the node counts
+/// it.
 #[test]
 fn connection_without_owner_counts_for_the_node() {
     let _machine = support::alone();

@@ -21,20 +21,20 @@ const AAAA: u16 = 28;
 const NOERROR: u8 = 0;
 const NXDOMAIN: u8 = 3;
 
-/// A question with its answer, as recorded by the resolver.
+/// A question with its response, as recorded by the resolver.
 #[derive(Clone, Debug)]
 struct Noted {
     name: String,
     kind: u16,
     code: u8,
     records: u16,
-    /// Time from its arrival to its answer.
+    /// Time from the arrival of the question to the response.
     held: Duration,
 }
 
-/// Starts a resolver at 127.0.0.1 of a namespace. It resolves `www.test` and, after a while,
-/// `slow.test`. It never answers `silent.test`, and other names do not exist. It ends with the
-/// process.
+/// Starts a resolver at 127.0.0.1 of a namespace. The resolver resolves `www.test` at once and
+/// `slow.test` after a while. It never responds to `silent.test`, and reports that other names do
+/// not exist. It ends with the process.
 fn resolver(namespace: &Namespace) -> Arc<Mutex<Vec<Noted>>> {
     let log = Arc::new(Mutex::new(Vec::new()));
     let socket = namespace.run(|| UdpSocket::bind("127.0.0.1:53").expect("root"));
@@ -49,7 +49,8 @@ fn resolver(namespace: &Namespace) -> Arc<Mutex<Vec<Noted>>> {
             if note.name == "slow.test" {
                 thread::sleep(Duration::from_millis(30));
             }
-            // Recorded before the client gets the answer, so that a waiting test finds it.
+            // The record is written before the client gets the response, so that a waiting test
+            // finds the record.
             noted.lock().expect("no panic").push(Noted {
                 held: came.elapsed(),
                 ..note
@@ -124,7 +125,7 @@ fn questions_have_the_names_codes_and_latency_of_the_resolver() {
     let client = namespace.run(|| UdpSocket::bind("127.0.0.1:0").expect("a socket"));
     let port = client.local_addr().expect("bound").port();
     client.connect("127.0.0.1:53").expect("a socket of UDP");
-    // Sent first, because a missing answer is reported only after a timeout.
+    // This question is sent first, because a missing response is reported only after a timeout.
     let silent = question(1, &[b"silent", b"test"], A);
     client.send(&silent).expect("sent");
     client.send(&silent).expect("sent again");
@@ -173,8 +174,8 @@ fn questions_have_the_names_codes_and_latency_of_the_resolver() {
     assert_eq!(event["dns.response_code"], Value::Null, "{event}");
 }
 
-/// Both questions for a name are sent from one socket together, and the resolver answers one after
-/// the other.
+/// Both questions for a name are sent together from one socket, and the resolver responds to one
+/// after the other.
 #[test]
 fn a_libc_lookup_matches_the_resolvers_log() {
     let _machine = support::shared();
@@ -225,7 +226,7 @@ fn a_libc_lookup_matches_the_resolvers_log() {
     }
 }
 
-/// `dig` adds options of its own (EDNS). Its query time is not a limit: dig starts its clock after
+/// `dig` adds its own options (EDNS). Its query time is not a limit: dig starts its clock after
 /// sending, which is up to 4 ms late on a slow machine.
 #[test]
 fn what_dig_prints_matches_the_event() {
@@ -284,7 +285,7 @@ fn question_is_identified_by_id_name_and_type() {
     let client = namespace.run(|| UdpSocket::bind("127.0.0.1:0").expect("a socket"));
     let own = client.local_addr().expect("bound");
     client.connect("127.0.0.1:53").expect("a socket of UDP");
-    // A zone update asks nothing.
+    // A zone update is not a question.
     let mut update = question(7, &[b"update", b"test"], A);
     update[2] = 5 << 3;
     let first = question(7, &[b"first", b"test"], A);
@@ -299,7 +300,7 @@ fn question_is_identified_by_id_name_and_type() {
         server.send_to(&packet, own).expect("sent");
         client.recv(&mut [0; 512]).expect("an answer");
     };
-    // A late answer, an answer in capital letters, and an answer without the question.
+    // A late response, a response in capital letters, and a response without the question.
     answer(&second, NOERROR);
     answer(&question(7, &[b"THIRD", b"TEST"], AAAA), NXDOMAIN);
     client.send(&question(8, &[b"last"], A)).expect("sent");
@@ -371,7 +372,7 @@ fn a_flow_has_the_bytes_and_packets_of_both_sides() {
             client.send_to(&buffer[..size], address).expect("sent");
             server.recv_from(&mut buffer).expect("it came");
         }
-        // Peeking at a packet does not receive it.
+        // A peek at a packet does not receive the packet.
         server.send_to(&buffer[..50], own).expect("sent");
         client.peek_from(&mut buffer).expect("it came");
         client.peek_from(&mut []).expect("it came");
@@ -400,7 +401,7 @@ fn a_flow_has_the_bytes_and_packets_of_both_sides() {
     }
 }
 
-/// An unsupported kind is an error if nothing else was requested, and otherwise a warning.
+/// If only unsupported kinds are requested, that is an error. Otherwise noctule prints a warning.
 #[test]
 fn requesting_an_unsupported_kind_is_reported() {
     let _machine = support::shared();

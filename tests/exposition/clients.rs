@@ -1,4 +1,4 @@
-//! Tests with malicious clients, which send no request or never read the answer.
+//! Tests with malicious clients, which send no request or never read the response.
 
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
@@ -48,7 +48,7 @@ fn clients_that_never_read_share_one_page() {
     let grown = oracle::resident_mib(agent.pid()) - before;
     let apart = ((deaf.len() * PAGE_BYTES) >> 20) as f64;
     assert!(grown < apart / 2.0, "{grown:.1} MiB more");
-    // A scraper that reads is answered meanwhile.
+    // A scraper that reads gets its response meanwhile.
     assert_eq!(agent.get("/metrics", "*/*").0, 200);
 }
 

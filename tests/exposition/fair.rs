@@ -1,5 +1,5 @@
-//! Tests that series places are shared by group: a flood in one group leaves places for latecomers
-//! in another.
+//! Tests that series are shared fairly between groups: after a flood in one group, latecomers in
+//! another group still get series.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -14,21 +14,22 @@ use crate::support::load::Load;
 use crate::support::reading::Reading;
 use crate::support::{self, StopAtEnd, wait_until};
 
-/// Number of batches in a minute at the default interval, within which a latecomer must get a
-/// place.
+/// Number of batches in a minute at the default interval. A latecomer must get a series within that
+/// time.
 const BATCHES: usize = 60;
 
-/// More than the default number of rows on the kernel side and of series.
+/// Number of destinations, more than the default numbers of kernel-side rows and of series.
 const DESTINATIONS: usize = 5000;
 
 /// Number of rounds after which the table is full.
 const ROUNDS: u64 = 3;
 
-/// Number of places for processes, and number of processes that want one, each with its own name.
+/// Maximum number of processes with series, and number of processes that need one, each with its
+/// own name.
 const PLACES: usize = 500;
 const NAMES: usize = 2000;
 
-/// Fails if a latecomer gets no place. `at_each` runs before each batch.
+/// Fails if a latecomer gets no series. `at_each` runs before each batch.
 #[track_caller]
 fn within_a_minute(agent: &Agent, mut at_each: impl FnMut(), has_place: impl Fn(&Reading) -> bool) {
     let found = (0..BATCHES).any(|_| {
@@ -47,7 +48,7 @@ fn listening(load: &mut Load) -> String {
 
 #[test]
 fn a_flood_of_destinations_leaves_a_place_for_a_late_group() {
-    // The flood takes places in every agent of the machine.
+    // The flood takes series in every agent of the machine.
     let _machine = support::alone();
     needs!("tcp_events");
     let folder = tempfile::tempdir().expect("a folder");
@@ -65,7 +66,7 @@ fn a_flood_of_destinations_leaves_a_place_for_a_late_group() {
         let flood = &mut flood;
         let spread = format!("spread {port} {DESTINATIONS}");
         let (stop, done) = (&stop, &rounds);
-        // The flood continues, so no place becomes free by disuse.
+        // The flood continues, so no series becomes free by disuse.
         scope.spawn(move || {
             while !stop.load(Ordering::Relaxed) {
                 assert_eq!(flood.ask(&spread), "done");
@@ -91,7 +92,7 @@ fn a_flood_of_destinations_leaves_a_place_for_a_late_group() {
             })
         });
     });
-    // The flood never stopped: the group is bounded, and was reported once.
+    // The flood never stopped. noctule limited the group and reported that once.
     let bounded = [("limit", "events.destinations")];
     let bounded = Reading::fresh(&agent).value("noctule_self_bounded_groups", &bounded);
     assert_eq!(bounded, Some(1.0));
@@ -129,7 +130,7 @@ impl Drop for Named {
 
 #[test]
 fn a_flood_of_process_names_leaves_a_place_for_a_late_process() {
-    // The flood takes places in every agent of the machine.
+    // The flood takes series in every agent of the machine.
     let _machine = support::alone();
     let folder = tempfile::tempdir().expect("a folder");
     let config = folder.path().join("noctule.toml");

@@ -96,7 +96,7 @@ fn certificates_and_passwords_are_required_and_renewable() {
     );
     assert_eq!(ask(&own, &["-u", "scraper:wrong"]).0, 401);
     assert_eq!(ask(&own, &["-u", "nobody:secret"]).0, 401);
-    // Plain HTTP gets an answer that says what to do.
+    // A plain HTTP request gets a response that says what to do.
     let (status, said) = agent.get("/metrics", "*/*");
     assert!(
         status == 400 && said.contains("https://"),
@@ -150,7 +150,7 @@ fn certificates_and_passwords_are_required_and_renewable() {
     assert_eq!(ups(&server).0, 1.0, "{}", server.target());
 }
 
-/// Tries a password and returns the answer.
+/// Tries a password and returns the response.
 fn attempt(address: &str, credentials: &str) -> std::io::Result<String> {
     let mut stream = TcpStream::connect(address)?;
     stream.set_read_timeout(Some(Duration::from_secs(20)))?;
@@ -188,7 +188,7 @@ fn a_flood_of_wrong_passwords_costs_a_scraper_nothing() {
                     }
                     let end = format!("{:08}", n * 8 + part);
                     let answer = attempt(agent.address(), &format!("Basic c2NyYXBlcjpz{end}"));
-                    // The connection may have been closed for a newer one.
+                    // The server may have closed the connection in favour of a newer one.
                     let answer = answer.unwrap_or_default();
                     assert!(!answer.contains(" 200"), "{answer}");
                     tried.fetch_add(1, Ordering::Relaxed);

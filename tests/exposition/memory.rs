@@ -10,7 +10,7 @@ use crate::support::agent::Agent;
 use crate::support::cgroup::Group;
 use crate::support::{self, NOCTULE, http};
 
-/// The number of processes that the limits of the unit are designed for, each with its series.
+/// The unit's limits are designed for this number of processes, each with its series.
 const PROCESSES: usize = 8000;
 
 /// Number of scrapes, one per second.
@@ -38,7 +38,7 @@ impl Herd {
 
 impl Drop for Herd {
     fn drop(&mut self) {
-        // The processes that it started end with their group.
+        // The processes that the herd started end with their group.
         let _ = self.0.kill();
         let _ = self.0.wait();
     }

@@ -23,7 +23,8 @@ fn value(result: &Value) -> f64 {
     text.parse().expect("a number")
 }
 
-/// The kernel's account of a group over time: seconds since 1970, and CPU time.
+/// The CPU time of a group according to the kernel, over time. Each entry has seconds since 1970
+/// and CPU time.
 struct Accounted(Vec<(f64, f64)>);
 
 impl Accounted {
@@ -37,10 +38,11 @@ impl Accounted {
     }
 }
 
-/// Half a minute, plus a margin for Prometheus.
+/// Half a minute, with a margin for Prometheus.
 const WINDOW_SECONDS: f64 = 33.0;
 
-/// Returns the rate of Prometheus and that of the kernel's account over the same half minute.
+/// Returns the rate computed by Prometheus and the rate according to the kernel over the same half
+/// minute.
 fn rates(server: &Prometheus, series: &str, container: &Container) -> (f64, f64) {
     let accounting = container.accounting();
     let mut accounted = Accounted(Vec::new());
@@ -65,7 +67,8 @@ fn rates(server: &Prometheus, series: &str, container: &Container) -> (f64, f64)
 
 const MIXIN: &str = include_str!("kubernetes-mixin.yml");
 
-/// The rules and queries of kubernetes-mixin, which ask for the container `cart` of the pod `shop-1`.
+/// The rules and queries of kubernetes-mixin. The queries ask for the container `cart` of the pod
+/// `shop-1`.
 struct Mixin(Value);
 
 impl Mixin {
@@ -127,7 +130,7 @@ impl Mixin {
 fn prometheus_sees_half_a_cpu_as_half_a_cpu() {
     let _machine = support::shared();
     let id = hex_id();
-    // Directly below the root, no parent's weight reduces its share.
+    // The group is directly below the root, so no parent's weight reduces its share.
     let wish = Wish {
         cpus: Some(0.5),
         ..Wish::burn(&id, &format!("/noctule-test-{id}"))
@@ -145,8 +148,8 @@ fn prometheus_sees_half_a_cpu_as_half_a_cpu() {
     );
     let container = wish.create();
     container.start();
-    // A scrape shows the last batch. With one batch per second, a batch could be a second old at
-    // one end of the half minute and new at the other. The error would be 3 %.
+    // A scrape shows the last batch. With one batch per second, a batch could be a second old when
+    // the half minute starts and new when it ends. The error would be 3 %.
     let agent = Agent::start(&["--interval", "200ms", "--names", "cadvisor"]);
     let mixin = Mixin::read();
     let rules = mixin.rules();
@@ -155,12 +158,12 @@ fn prometheus_sees_half_a_cpu_as_half_a_cpu() {
     wait_until("prometheus has scraped it", || {
         !server.query(&series, unix_now()).is_empty()
     });
-    // A busy machine may give a group less than its quota, so there are three tries.
+    // On a busy machine the kernel may give a group less than its quota, so there are three tries.
     let mut given = Vec::new();
     let tried = (0..3).find_map(|_| {
         let before = support::stolen();
         let (rate, own) = rates(&server, &series, &container);
-        // Both must agree, whatever the machine gave.
+        // Both must agree, however much CPU time the group got.
         assert_close("rate against the kernel's accounting", rate, own, 0.03, 0.0);
         // Time that the hypervisor took is not available to the group.
         let taken = (support::stolen() - before) / WINDOW_SECONDS;
