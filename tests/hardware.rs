@@ -1,5 +1,5 @@
 //! Tests of cycles and instructions of a process against the kernel's count for the same process. A
-//! machine without a PMU has neither, and noctule says so.
+//! machine without a PMU has neither counter, and noctule reports that.
 
 use std::io::ErrorKind;
 
@@ -12,7 +12,7 @@ use super::support::load::Load;
 use super::support::reading::Reading;
 use super::support::{self, assert_close, oracle};
 
-/// The limit.
+/// Maximum relative error.
 const SHARE: f64 = 0.02;
 
 /// Names of the counters: feature, metric, and kernel event.
@@ -25,7 +25,7 @@ const COUNTED: [(&str, &str, Hardware); 2] = [
     ),
 ];
 
-/// Starts the kernel's counter for a process; `None` without a PMU.
+/// Starts the kernel's counter for a process. Returns `None` without a PMU.
 fn count(pid: u32, event: Hardware) -> Option<Counter> {
     let counter = Builder::new(event)
         .observe_pid(pid.cast_signed())

@@ -1,4 +1,5 @@
-//! Tests of `noctule hist`: counts by key on any tracepoint, exact against the actions of the test.
+//! Tests of `noctule hist`, which counts by key on any tracepoint. The counts must match the
+//! actions of the test exactly.
 
 mod every;
 mod kernel;
@@ -35,7 +36,7 @@ fn close_none(fd: i32) {
     }
 }
 
-/// A running histogram. Interrupting it gives the answer.
+/// A running histogram. Interrupting it makes it print its output.
 pub(crate) struct Hist(Child);
 
 impl Hist {
@@ -63,7 +64,7 @@ impl Hist {
         text
     }
 
-    /// Returns the answers of several tables.
+    /// Returns the outputs of several tables.
     pub(crate) fn end_all(self) -> Vec<Value> {
         let text = self.end();
         let lines = text.lines();
@@ -133,7 +134,7 @@ fn four_million_hits_on_all_cpus_are_counted_exactly() {
     }
 }
 
-/// There are 1,000 keys and room for 128.
+/// There are 1,000 keys, but the table has room for 128.
 #[test]
 fn hits_without_room_are_counted_as_dropped() {
     let _machine = support::shared();
@@ -234,7 +235,7 @@ fn change_directory(group: &Group, times: u64) {
     assert!(status.expect("a shell").success());
 }
 
-/// A container with two cgroups, and another cgroup without owner.
+/// A container with two cgroups, and another cgroup that belongs to no container.
 #[test]
 fn the_cgroups_of_a_container_are_one_row() {
     let _machine = support::shared_but(&[Part::Groups]);
@@ -281,7 +282,7 @@ fn the_cgroups_of_a_container_are_one_row() {
     assert!(errors.contains("No pod has this name"), "{errors}");
 }
 
-/// Sleeps of this process are the events, so the time between them has known limits.
+/// The events are sleeps of this process, so the time between events has known limits.
 #[test]
 fn time_between_events_matches_the_sleeps() {
     let _machine = support::shared();
@@ -316,7 +317,7 @@ fn time_between_events_matches_the_sleeps() {
     assert!(errors.contains("Missing `on=`"), "{errors}");
 }
 
-/// Makes more unmatched first events than the kernel-side table has room for. Requests for a
+/// Generates more unmatched first events than the kernel-side table has room for. Requests for a
 /// process group that does not exist have no second event.
 #[test]
 fn unmatched_first_events_make_room() {

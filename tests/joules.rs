@@ -85,7 +85,7 @@ impl Machine {
         self.sys().join("class/powercap").join(zone)
     }
 
-    /// Runs `noctule` on this machine.
+    /// Runs `noctule` with this machine's sysfs.
     fn noctule(&self, args: &[&str]) -> Output {
         with_config(&self.config(), args)
     }
@@ -97,8 +97,8 @@ impl Machine {
         serde_json::from_slice(&output.stdout).expect("JSON")
     }
 
-    /// Sets both counters to these microjoules, in one write each. The reader keeps the file open,
-    /// and a number never gets shorter.
+    /// Sets both counters to these microjoules, with one write each. The reader keeps the file
+    /// open, and a number never gets shorter.
     fn turn(&self, energies: [u64; 2]) {
         for ((zone, _), uj) in ZONES.iter().zip(energies) {
             let file = self.zone(zone).join("energy_uj");
@@ -108,8 +108,8 @@ impl Machine {
         }
     }
 
-    /// Runs the meters: 5 W, and 20 W more for each busy CPU, and a tenth of that for memory. If
-    /// power did not depend on load, all of it would be idle power.
+    /// Runs the meters. The power is 5 W, and 20 W more for each busy CPU. The memory uses a tenth
+    /// of that. If power did not depend on load, all of it would be idle power.
     fn run_meters(&self, stop: &AtomicBool) {
         let began = (now(), oracle::node_time().busy);
         while !stop.load(Ordering::Relaxed) {
@@ -174,7 +174,7 @@ fn the_meter_of_a_command_is_exact() {
     let machine = Machine::new();
     let folder = machine.zone("intel-rapl:0");
     let folder = folder.to_str().expect("text");
-    // The last value stays long enough to be read at a tick before the last one.
+    // The last value stays long enough that a tick before the last one reads it.
     let script = format!(
         "cd {folder}; i=0; while [ $i -lt 40000 ]; do i=$((i+1)); done; echo 8654321 1<> energy_uj; \
          sleep 2.5"

@@ -1,5 +1,5 @@
-//! Tests of `noctule load` with third-party objects, against the actions of the test, and of its
-//! cleanup.
+//! Tests of `noctule load` with third-party objects: what the programs count, and that nothing is
+//! left in the kernel.
 
 mod broken;
 mod raw;
@@ -36,7 +36,7 @@ impl Object {
         path.into_os_string().into_string().expect("UTF-8")
     }
 
-    /// Loads the object, which must fail. Returns exit status and standard error.
+    /// Loads the object and expects a failure. Returns exit status and standard error.
     fn refused(&self, more: &[&str]) -> (Option<i32>, String) {
         let path = self.path();
         let output = support::noctule(&[&["load", path.as_str()], more].concat());
@@ -57,7 +57,7 @@ impl Load {
         wait_until("its program is loaded", || {
             !bpf::held_by(load.child.id()).is_empty()
         });
-        // It attaches immediately, or ends with an error.
+        // The command attaches immediately, or ends with an error.
         thread::sleep(Duration::from_millis(500));
         load
     }
@@ -84,7 +84,7 @@ impl Load {
         }
     }
 
-    /// Interrupts it and returns its lines. Nothing may be left in the kernel.
+    /// Interrupts the command and returns its lines. Nothing may be left in the kernel.
     fn end(mut self) -> Vec<Value> {
         let held = bpf::held_by(self.child.id());
         let pid = rustix::process::Pid::from_child(&self.child);
@@ -194,7 +194,8 @@ fn maps_use_btf_names_and_output_is_shown() {
     assert!(map(&lines, "ring")["unlisted"].is_string());
 }
 
-/// Each kind of section that this kernel can attach: its program counts the actions of the test.
+/// For each kind of section that this kernel can attach, the program counts the actions of the
+/// test.
 #[test]
 fn each_kind_of_section_is_attached() {
     let _machine = support::shared();
@@ -228,7 +229,7 @@ fn each_kind_of_section_is_attached() {
                 unsafe_code,
                 reason = "rustix makes the system call without the library"
             )]
-            // SAFETY: they only read, and the text ends with its NUL.
+            // SAFETY: the functions only read, and the string ends with its NUL.
             unsafe {
                 libc::getppid();
                 black_box(libc::strlen(black_box(c"text".as_ptr())));
@@ -238,7 +239,7 @@ fn each_kind_of_section_is_attached() {
                 .expect("sent");
         }
         if program == "on_sample" {
-            // An idle CPU is sampled too, but less often.
+            // An idle CPU is also sampled, but less often.
             let used = || support::oracle::process_seconds(std::process::id());
             let before = used();
             while used() < before + 0.5 {
@@ -259,7 +260,7 @@ fn each_kind_of_section_is_attached() {
     }
 }
 
-/// Runs in a mount namespace with its own BPF file system.
+/// The command runs in a mount namespace with its own BPF file system.
 #[test]
 fn map_with_pinning_is_not_pinned() {
     let _machine = support::shared();
@@ -294,8 +295,8 @@ fn tail_called_program_is_loaded_but_not_attached() {
     }
 }
 
-/// Programs of an interface, a cgroup and a namespace are attached and detached. On loopback they
-/// change nothing, because each passes everything.
+/// Attaches and detaches programs of an interface, a cgroup and a namespace. On loopback the
+/// programs change nothing, because each of them passes every packet.
 #[test]
 fn programs_of_interfaces_and_cgroups_are_attached() {
     let _machine = support::shared();
@@ -339,8 +340,8 @@ fn an_iterator_is_read_once_and_ends_the_command() {
     );
 }
 
-/// A program without an attach point gets an error that names the option, before anything is
-/// loaded.
+/// A program without an attach point gets an error before anything is loaded. The error names the
+/// option.
 #[test]
 fn missing_options_are_named() {
     let _machine = support::shared();
@@ -404,8 +405,8 @@ fn missing_options_are_named() {
     );
 }
 
-/// The object of 2015: its socket counts each datagram with a distinctive length, twice on loopback
-/// (leaving and arriving), and its tracepoint prints.
+/// An object in the style of 2015. Its socket program counts each datagram with a distinctive
+/// length, twice on loopback (leaving and arriving), and its tracepoint program prints text.
 #[test]
 fn an_object_of_2015_is_loaded() {
     let _machine = support::shared();
@@ -444,7 +445,8 @@ fn an_object_of_2015_is_loaded() {
     assert!(lines.iter().filter(printed).count() >= 3, "{lines:?}");
 }
 
-/// Kprobes of 2015 through `kprobe_events`, or an error if the kernel has none.
+/// Attaches kprobes in the style of 2015 through `kprobe_events`, or gets an error if the kernel
+/// has none.
 #[test]
 fn kprobes_of_2015_are_made_and_removed() {
     let _machine = support::shared();
@@ -471,7 +473,7 @@ fn kprobes_of_2015_are_made_and_removed() {
     }
 }
 
-/// Kprobes and fentry programs through libbpf, or an error if the kernel has none.
+/// Attaches kprobes and fentry programs through libbpf, or gets an error if the kernel has none.
 #[test]
 fn kprobes_of_libbpf_are_attached() {
     let _machine = support::shared();

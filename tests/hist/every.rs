@@ -10,7 +10,7 @@ use noctule_trace::format::EventFormat;
 use crate::support;
 use crate::support::tracefs::Tracefs;
 
-/// Number of events for which the binary is started.
+/// Number of events for which the test starts the binary.
 const SAMPLE: usize = 200;
 
 /// Returns system and event of all tracepoints that programs can use. Events of ftrace itself are
@@ -44,7 +44,7 @@ fn every_tracepoint_field_is_usable_or_refused() {
     assert!(compiled > 10 * refused, "{compiled} {refused}");
 }
 
-/// The verifier accepts a program that uses all fields of an event.
+/// Checks that the verifier accepts a program that uses all fields of an event.
 #[test]
 fn programs_for_a_sample_of_tracepoints_are_accepted() {
     let _machine = support::shared();

@@ -1,8 +1,8 @@
 //! Tests against the kernel's own histograms on the same events: the tables are identical.
 //!
 //! Only virtual machines have a kernel with `CONFIG_HIST_TRIGGERS`. All triggers of a batch run
-//! together while one thread does the same work for all of them. The thread waits while the tables
-//! are read, so that its name still exists.
+//! together while one thread does the same work for all of them. The thread waits until the tables
+//! are read, because its name would otherwise no longer exist.
 
 use std::fs;
 use std::io::{Read as _, Write as _};
@@ -26,15 +26,14 @@ const TRIGGERS: &str = include_str!("triggers.txt");
 /// Number of triggers that run together.
 const BATCH: usize = 22;
 /// Number of attempts. The kernel skips a hit in an interrupt that arrives while another program
-/// runs (docs/trace.md). A trigger whose table differs is retried together with the others that
-/// differ.
+/// runs (docs/trace.md). The test retries all triggers whose tables differ, together.
 const ROUNDS: usize = 4;
 
-/// A trigger, in the form given to noctule and to the kernel.
+/// A trigger, as given to noctule and to the kernel.
 struct Trigger {
     event: String,
     text: String,
-    /// The first kernel that must accept it.
+    /// The first kernel version that must accept the trigger.
     since: (u32, u32),
 }
 
@@ -171,7 +170,7 @@ impl<'a> Instance<'a> {
         self.0.append(&path, &format!("!hist:{}", trigger.text));
     }
 
-    /// Returns the table of this trigger, found by the heading of noctule's table.
+    /// Returns the table of this trigger. The heading of noctule's table identifies it.
     fn table(&self, trigger: &Trigger, head: &str) -> String {
         let all = self.0.read(&Self::path(&trigger.file("hist")));
         let tables = all.split("# event histogram\n").skip(1);
@@ -191,7 +190,8 @@ impl Drop for Instance<'_> {
     }
 }
 
-/// Removes what only noctule prints: hits for which the kernel did not run the program.
+/// Removes what only noctule prints, the number of hits for which the kernel did not run the
+/// program.
 fn without_skipped(table: &str) -> String {
     let lines = table
         .lines()
@@ -218,7 +218,7 @@ fn differences(event: &str, ours: &str, kernels: &str) -> String {
     format!("{event}\nonly ours:\n{ours}\nonly the kernel's:\n{kernels}\n")
 }
 
-/// Returns the kernel's own histograms, and a load for both; `None` if the kernel has none.
+/// Returns the kernel's own histograms, and a load for both. Returns `None` if the kernel has none.
 fn kernels_own(folder: &Path) -> Option<(Tracefs, Load, PathBuf)> {
     let tracefs = Tracefs::mount();
     if !tracefs.path("events/sched/sched_switch/hist").exists() {
@@ -269,7 +269,7 @@ fn tables_equal_those_of_the_kernel() {
 }
 
 /// Runs a batch together with the kernel's own triggers. Returns each trigger that the kernel
-/// accepts, with the difference.
+/// accepts, with the difference between the tables.
 fn compare<'a>(
     tracefs: &Tracefs,
     batch: &[&'a Trigger],
@@ -412,7 +412,7 @@ fn compare_group(tracefs: &Tracefs, group: &[&str], load: &Load, program: &Path)
             wrong.push(differences(&trigger.event, &ours, &kernels));
         }
     }
-    // Triggers use each other's variables, so the kernel removes the later ones first.
+    // Triggers use each other's variables, so the test removes the later triggers first.
     for trigger in triggers.iter().rev() {
         instance.remove(trigger);
     }

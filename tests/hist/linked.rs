@@ -1,5 +1,5 @@
-//! Tests of variables, actions and synthetic events, exact against the actions of the test on all
-//! CPUs.
+//! Tests of variables, actions and synthetic events. The counts must match the actions of the test
+//! on all CPUs exactly.
 
 use std::fs::File;
 use std::io::Write as _;
@@ -104,8 +104,8 @@ fn a_table_without_variables_is_matched() {
     assert_eq!(hits, [1000, 1000, 1000], "{answers:?}");
 }
 
-/// The kernel's own example, between two threads on two CPUs that wake each other. The time between
-/// two events counts the same wake-ups.
+/// The example in the kernel's documentation, between two threads on two CPUs that wake each other.
+/// The time between two events counts the same wake-ups.
 #[test]
 fn wakeups_on_all_cpus_match_the_pair() {
     let _machine = support::shared();
@@ -155,7 +155,7 @@ fn wakeups_on_all_cpus_match_the_pair() {
         panic!("{answers:?}");
     };
     assert_eq!(wakeups["entries"], 2, "{wakeups}");
-    // Not every turn has a wake-up: a thread does not sleep if the answer is already there.
+    // Not every turn has a wake-up: a thread does not sleep if the reply is already there.
     assert!(wakeups["hits"].as_u64() > Some(TURNS / 4), "{wakeups}");
     for row in wakeups["rows"].as_array().expect("rows") {
         let pid = row["pid"].as_u64().expect("a number");
@@ -325,7 +325,7 @@ fn errors_of_several_triggers_have_a_caret() {
         ),
     ];
     for (at, (args, words)) in cases.iter().enumerate() {
-        // The third case lacks the trigger that sets its variable.
+        // The third case has no trigger that sets its variable.
         let before = if at == 2 || args[0].starts_with("synthetic") {
             &[][..]
         } else {

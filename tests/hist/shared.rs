@@ -1,4 +1,4 @@
-//! Tests of several events in one command: shared tables, and tables that are paused and cleared.
+//! Tests of several events in one command: tables that events share, pause and clear.
 
 use std::fs::OpenOptions;
 use std::io::Write as _;
@@ -43,7 +43,7 @@ fn events_of_one_name_count_into_one_table() {
         (&500.into(), &2.into()),
         "{answer}"
     );
-    // Without the event as a key, hits share a row, and each trigger is printed.
+    // Unless the event is a key, hits share a row, and each trigger is printed.
     let trigger = format!("name=calls:keys=common_pid if {}", own());
     let other = format!("{trigger} && common_cpu >= 0");
     let hist = Hist::start(
@@ -105,12 +105,12 @@ fn many_events_are_counted_in_one_window() {
             assert_eq!(answers.len(), tables);
             let (first, last) = (&answers[0], &answers[tables - 1]);
             let began = hits(first, "sys_enter_getppid");
-            // The single table has the event twice.
+            // The single table contains each event twice.
             let began = if tables == 1 { began / 2 } else { began };
             let ended = hits(last, "sys_exit_getppid");
             assert!(began > 100, "{answers:?}");
-            // The counts may differ by a few: one call is in progress at each end of the window,
-            // and the kernel does not run a program inside another.
+            // The counts may differ by a few. One call is in progress when the window opens, and
+            // one when it closes. Also, the kernel does not run a program inside another.
             assert!(began.abs_diff(ended) < 10, "{began} began, {ended} ended");
             let windows = answers.iter().map(|answer| &answer["window_seconds"]);
             assert!(windows.clone().all(|it| it == &first["window_seconds"]));

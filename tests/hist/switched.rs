@@ -1,4 +1,5 @@
-//! Tests of `enable_hist` and `disable_hist`: a table counts between the events that switch it.
+//! Tests of `enable_hist` and `disable_hist`. A table counts between the event that enables it and
+//! the event that disables it.
 
 use std::sync::Barrier;
 use std::thread;
@@ -61,7 +62,7 @@ fn a_table_counts_between_two_events() {
         close(13);
         on();
         close(17);
-        // The count of the trigger is used up.
+        // The trigger has run as often as its count allows.
         off();
         close(19);
     };
@@ -79,7 +80,7 @@ fn a_table_counts_between_two_events() {
     assert_eq!(exits["hits"], 3 + 5 + 7 + 11 + 13 + 17 + 19, "{exits}");
 }
 
-/// Hits on one CPU are not counted after another CPU has disabled the table.
+/// Once one CPU has disabled the table, hits on other CPUs are not counted.
 #[test]
 fn switch_applies_to_all_cpus_immediately() {
     let _machine = support::shared();

@@ -32,7 +32,7 @@ fn kepler_names_have_the_same_joules() {
             let joules = agent.value("kepler_process_cpu_joules_total", &labels);
             joules.filter(|joules| *joules > 0.0)
         });
-        // All values come from one scrape.
+        // All values are from one scrape.
         let samples = agent.metrics();
         let get = |name: &str, labels: &[(&str, &str)]| -> f64 {
             let fits = |sample: &&Sample| {
@@ -183,7 +183,7 @@ fn top_shows_zones_and_rows() {
     });
 }
 
-/// The page shows the output of `doctor` for a machine.
+/// The documentation page shows the output of `doctor` for this machine.
 const PAGE: &str = include_str!("../../docs/energy.md");
 
 #[test]

@@ -1,5 +1,5 @@
-//! Tests of joules of processes and containers against a meter with known truth. A kernel module
-//! (`vm/modules`) in some virtual machines uses a fixed power for each busy CPU.
+//! Tests of joules of processes and containers against a meter whose true values are known. A
+//! kernel module (`vm/modules`) in some virtual machines uses a fixed power for each busy CPU.
 
 use std::fs;
 use std::io::{Write as _, stderr};
@@ -40,7 +40,7 @@ impl Power {
         }
     }
 
-    /// Returns the joules of package and memory for seconds on each CPU.
+    /// Returns the joules of package and memory for the given seconds on each CPU.
     fn joules(&self, used: &[(usize, f64)]) -> [f64; 2] {
         let package = used
             .iter()
@@ -50,14 +50,14 @@ impl Power {
     }
 }
 
-/// A figure and its truth.
+/// A measured value and its true value.
 struct Figure {
     what: String,
     charged: f64,
     truth: f64,
 }
 
-/// Prints all figures, and then fails if one is wrong.
+/// Prints all figures, and afterwards fails if one is wrong.
 fn judge(figures: &[Figure]) {
     let mut wrong = Vec::new();
     for Figure {
@@ -106,7 +106,7 @@ fn note_zones(answer: &Value) {
     }
 }
 
-/// Runs loads with these duty cycles in percent, each on a CPU. If `moves`, the first one moves to
+/// Runs loads with these duty cycles in percent, each on a CPU. If `moves`, the first load moves to
 /// the other CPU halfway.
 fn processes(duties: &[(usize, u32)], moves: bool) -> Vec<Figure> {
     let power = Power::read();

@@ -1,4 +1,5 @@
-//! Tests of programs as plain instructions: loaded, attached, detached, and explained if refused.
+//! Tests of programs given as plain instructions. They are loaded, attached and detached, and a
+//! refusal is explained.
 
 use std::net::UdpSocket;
 
@@ -46,7 +47,7 @@ fn extended_instructions_count_what_the_test_does() {
     let load = Load::start(COUNT.as_bytes(), &kind);
     getppid(CALLS);
     let lines = load.end();
-    // Other test threads may call getppid too.
+    // Other test threads may also call getppid.
     let of_us = value(map(&lines, "by_process"), u64::from(std::process::id()));
     assert!(of_us >= CALLS, "{of_us}: {lines:?}");
     assert_eq!(lines[0]["name"], "some", "that of the file: {lines:?}");
@@ -157,7 +158,7 @@ fn instruction_errors_have_their_place() {
     }
 }
 
-/// The functions that a program may call depend on the given licence.
+/// The given licence decides which functions a program may call.
 #[test]
 fn the_licence_is_passed_on() {
     let _machine = support::shared();
@@ -182,7 +183,7 @@ fn the_licence_is_passed_on() {
     );
     let (code, errors) = object.refused(&[&kind[..], &["--kernel-version", "4"]].concat());
     assert_eq!(code, Some(2), "{errors}");
-    // Options of instructions do not apply to objects.
+    // The options for instructions do not apply to objects.
     let (code, errors) = super::Object::new(fixtures::COUNTS).refused(&["--license", "GPL"]);
     assert_eq!(code, Some(2), "{errors}");
 }
