@@ -1,5 +1,5 @@
 //! Tests of what an OpenTelemetry receiver gets. The receiver checks the official schema and
-//! answers as requested.
+//! responds as the test requests.
 
 mod tls;
 
@@ -27,7 +27,7 @@ struct Sending {
     _folder: TempDir,
 }
 
-/// The agent's counts of a signal's items.
+/// How many items of a signal the agent has counted.
 struct Counts {
     sent: u64,
     /// Lost items by reason.
@@ -45,7 +45,7 @@ fn start_to(receiver: Receiver, grpc: bool, scheme: &str, options: &str) -> Send
     start_with(receiver, grpc, scheme, options, Stdio::inherit())
 }
 
-/// Like [`start_to`]; `errors` is the agent's standard error.
+/// Like [`start_to`]. `errors` is the agent's standard error.
 fn start_with(
     receiver: Receiver,
     grpc: bool,
@@ -89,7 +89,7 @@ impl Sending {
         self.count("retries_total", &[("signal", "metrics")])
     }
 
-    /// Returns the counts of a signal, all from one moment.
+    /// Returns the counts of a signal. All of them are from one moment.
     fn counts(&self, signal: &str) -> Counts {
         let samples = self.agent.metrics();
         let of_signal = |it: &&Sample| it.labels.get("signal").is_some_and(|it| it == signal);
@@ -124,8 +124,8 @@ impl Sending {
         assert!(sums.contains(&taken), "{taken} is none of {sums:?}");
     }
 
-    /// Checks that everything conforms to the schema and the semantic conventions. No point may
-    /// come twice, times must increase, and a series must have one start.
+    /// Checks that everything conforms to the schema and the semantic conventions. The receiver may
+    /// get no point twice, times must increase, and a series must have one start.
     fn assert_sound(&self) {
         for signal in ["metrics", "logs"] {
             for request in self.receiver.requests(signal) {
@@ -267,8 +267,8 @@ fn identity(resource: &BTreeMap<String, String>) -> BTreeMap<String, String> {
     labels.collect()
 }
 
-/// Returns the samples to compare: without the age, which depends on the time of the scrape, and
-/// without buckets, which differ.
+/// Returns the samples to compare. The age is left out because it depends on the time of the
+/// scrape, and the buckets because they differ.
 fn compared(samples: &[Sample]) -> BTreeMap<String, f64> {
     let wanted = samples.iter().filter(|sample| {
         sample.name != "noctule_self_tick_age_seconds" && !sample.name.ends_with("_bucket")
@@ -304,7 +304,8 @@ fn a_scrape_that_was_sent(sending: &Sending) -> (Vec<Sample>, Vec<Point>) {
 }
 
 /// Checks that the receiver has each number of `/metrics` and no others. A new row is at 0 for a
-/// new reader, and scrapes may see it later than the receiver; then the comparison is repeated.
+/// new reader, and a scrape may see the row later than the receiver. In that case the comparison is
+/// repeated.
 fn assert_equal_to_metrics(sending: &Sending) {
     let documented = documented();
     let last = RefCell::new(Vec::new());
@@ -317,7 +318,7 @@ fn assert_equal_to_metrics(sending: &Sending) {
     wait_for_or_explain("the numbers are equal", equal, || last.borrow().join("\n"));
 }
 
-/// Returns the numbers of a scrape that the receiver lacks, and those that only it has.
+/// Returns the numbers of a scrape that the receiver lacks, and those that only the receiver has.
 fn differences(sending: &Sending, documented: &HashMap<String, Vec<Documented>>) -> Vec<String> {
     let (scraped, points) = a_scrape_that_was_sent(sending);
     let sent = points.iter().flat_map(|point| samples(point, documented));
@@ -605,7 +606,8 @@ fn sequence(record: &Record) -> u64 {
     u64::from_str_radix(&digits.replace('-', ""), 16).unwrap_or_else(|e| panic!("{uid}: {e}"))
 }
 
-/// Records are numbered, so it is known how many were made and which ones the receiver lacks.
+/// Records are numbered, so the test knows how many the agent made and which ones the receiver
+/// lacks.
 #[test]
 fn sent_and_lost_records_add_up() {
     let _machine = support::shared();
@@ -687,7 +689,7 @@ fn a_verdict_that_changes_is_a_record() {
     sending.assert_sound();
 }
 
-/// The name of a container can be known later than its verdict, because a runtime may write it
+/// The verdict of a container can be known before its name, because a runtime may write the name
 /// after the start.
 #[test]
 fn verdict_of_a_new_container_has_its_name() {
@@ -708,7 +710,8 @@ fn verdict_of_a_new_container_has_its_name() {
     drop(rest);
     // By now the agent has looked up the name, and the container already waits.
     let used = hog.usage_seconds();
-    // The wait is shorter than a window, whose verdict would precede the name.
+    // The wait is shorter than a window. After a whole window, the verdict would be known before
+    // the name.
     wait_until("it waits", || hog.usage_seconds() > used + 0.1);
     let annotations = json!({
         "io.kubernetes.cri.container-name": "late",
@@ -724,7 +727,7 @@ fn verdict_of_a_new_container_has_its_name() {
             it.event == "noctule.verdict" && it.resource.get("container.id") == Some(&id)
         })
     });
-    // The cgroup has a normal weight, so other loads may hurt it too.
+    // The cgroup has a normal weight, so other loads may also make it wait.
     let verdict = &hurt.attributes["noctule.verdict"];
     assert!(verdict.starts_with("hurt_by_neighbour"), "{verdict}");
     assert_eq!(hurt.resource["container.name"], "late");

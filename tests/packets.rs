@@ -56,7 +56,7 @@ impl Sender {
             unsafe_code,
             reason = "no safe function supports packet socket addresses"
         )]
-        // SAFETY: both live for the call, and have the given sizes.
+        // SAFETY: both objects live for the whole call, and have the given sizes.
         let sent = unsafe {
             libc::sendto(
                 self.0.as_raw_fd(),
@@ -94,7 +94,7 @@ fn ipv4(protocol: u8, words: u8, fragment: u16, payload: &[u8]) -> Vec<u8> {
     packet
 }
 
-/// Returns a segment with ports, followed by zeros.
+/// Returns a segment that has ports, followed by zeros.
 fn segment(source: u16, destination: u16, length: usize) -> Vec<u8> {
     let mut bytes = source.to_be_bytes().to_vec();
     bytes.extend(destination.to_be_bytes());
@@ -121,7 +121,7 @@ fn ipv6(upper: u8, payload: &[u8]) -> Vec<u8> {
     packet
 }
 
-/// Returns the frames, the count of each, and its expected key.
+/// Returns the frames, each with its count and its expected key.
 fn frames() -> Vec<(Vec<u8>, u64, Value)> {
     let mut tagged = vec![0, 100, 8, 0];
     tagged.extend(ipv4(17, 5, 0, &segment(5, 6, 12)));
@@ -136,7 +136,7 @@ fn frames() -> Vec<(Vec<u8>, u64, Value)> {
             100,
             key(0x0800, 0, 4, 17, four.clone(), 53, 0, 0),
         ),
-        // With options, so that the ports are at another offset.
+        // The header has options, so the ports are at another offset.
         (
             frame(0x0800, &ipv4(6, 8, 0, &syn(80))),
             50,
@@ -163,7 +163,7 @@ fn frames() -> Vec<(Vec<u8>, u64, Value)> {
             5,
             key(0x0800, 100, 4, 17, four, 6, 0, 0),
         ),
-        // It ends in the middle of the header.
+        // The packet ends in the middle of the header.
         (
             frame(0x0800, &ipv4(17, 5, 0, &[])[..10]),
             3,
@@ -211,7 +211,7 @@ fn packets_are_counted_exactly_on_both_interfaces() {
     let total: u64 = frames().iter().map(|(_, times, _)| times).sum();
     assert_eq!(after[0] - before[0], total, "the kernel's own count");
     for (at, answer) in ["a", "b", "any"].iter().zip(&answers) {
-        // On "any" interface, the kernel delivers each frame twice and without its header.
+        // With the interface "any", the kernel delivers each frame twice and without its header.
         let seen = if *at == "any" { 2 } else { 1 };
         let header = if *at == "any" { 14 } else { 0 };
         assert_eq!(answer["hits"], seen * total, "{at}: {answer}");
@@ -339,7 +339,7 @@ impl Filtered {
         let mut to = sockaddr("b", &socket);
         to.sll_protocol = (libc::ETH_P_ALL as u16).to_be();
         #[allow(unsafe_code, reason = "no safe call attaches a filter")]
-        // SAFETY: both structures live for the calls, and have the given sizes.
+        // SAFETY: both structures live until the calls return, and have the given sizes.
         let results = unsafe {
             [
                 libc::setsockopt(

@@ -38,7 +38,7 @@ fn assert_ours(browser: &Browser, agent: &Agent) {
 }
 
 fn open(agent: &Agent, address: &str) -> Browser {
-    // The API answers 503 before the second batch, and the page asks again.
+    // The API responds with 503 before the second batch, and the page asks again.
     support::wait_until("there are figures", || {
         http::request(agent.address(), "GET", "/api/v1/node", None).status == 200
     });
@@ -94,7 +94,8 @@ fn page_names_the_neighbour_and_a_link_restores_it() {
     support::wait_until("the victim and its neighbour are named", || {
         named(&victim.path()) == neighbour.path().as_str()
     });
-    // Clicking the cell of the matrix shows the pair over time, and the address records it.
+    // A click on the cell of the matrix shows the pair over time, and the address contains the
+    // pair.
     let cell = format!(
         "const cell = [...document.querySelectorAll('#matrix .cell')].find((cell) => \
          cell.ariaLabel.startsWith('{} waited behind {}: ')); \
@@ -106,7 +107,7 @@ fn page_names_the_neighbour_and_a_link_restores_it() {
     let pair = "return document.querySelectorAll('#matrix canvas').length";
     support::wait_until("the pair is drawn", || browser.run(pair) == 1);
     browser.picture("neighbour");
-    // A pause keeps the span in the address.
+    // During a pause, the address contains the span.
     browser.press("p");
     support::wait_until("the span stands in the address", || {
         address(&browser).contains("from=")
@@ -120,7 +121,7 @@ fn page_names_the_neighbour_and_a_link_restores_it() {
     let times = other.run(span).as_str().unwrap_or_default().to_owned();
     assert_eq!(times, shown());
     assert_clean(&other, &agent);
-    // Escape leaves the pair, then the pause.
+    // The first Escape leaves the pair, and the second ends the pause.
     browser.press("\u{e00c}");
     browser.press("\u{e00c}");
     support::wait_until("it is live again", || !address(&browser).contains("from="));

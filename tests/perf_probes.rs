@@ -13,7 +13,7 @@ use super::support;
 
 const PAGE: usize = 4096;
 
-/// Maps untouched memory of this many pages, which stays until the end of the process.
+/// Maps untouched memory of this many pages. The mapping stays until the process ends.
 fn untouched(pages: NonZeroUsize) -> *mut u8 {
     #[allow(unsafe_code, reason = "no safe call maps memory of no file")]
     // SAFETY: the memory is new, and no other code has its address.
@@ -88,7 +88,7 @@ fn samples_come_from_all_cpus_and_intervals_from_one() {
     assert_eq!(rows("interval:50ms"), 1);
 }
 
-/// More events than any processor has counters.
+/// The number of events exceeds the number of counters of any processor.
 #[test]
 fn multiplexed_counter_is_reported() {
     let _machine = support::alone();
@@ -103,7 +103,7 @@ fn multiplexed_counter_is_reported() {
         counter.enable()?;
         Ok(counter)
     };
-    // As in most virtual machines.
+    // Most virtual machines have no PMU.
     if let Err(error) = open(0) {
         support::expect::skip_because(&format!("no counter of cycles: {error}"));
         return;

@@ -44,7 +44,7 @@ fn fields_match_the_format_files() {
     let mut fields = 0;
     for event in answer["events"].as_array().expect("a list") {
         let name = event["event"].as_str().expect("a name");
-        // Other tests make events of this group and remove them.
+        // Other tests create and remove events of this group.
         if name.starts_with("noctule_test:") {
             continue;
         }
@@ -166,7 +166,7 @@ fn a_registered_uprobe_is_counted_and_not_traced() {
     let hist = Hist::start(&event, &trigger, &["--json"]);
     for _ in 0..20 {
         #[allow(unsafe_code, reason = "the library has it from here")]
-        // SAFETY: it only reads.
+        // SAFETY: the function only reads.
         unsafe {
             libc::getpriority(libc::PRIO_PROCESS, 0);
         }
@@ -186,7 +186,7 @@ fn a_registered_uprobe_is_counted_and_not_traced() {
     );
 }
 
-/// Returns the file that contains code of this process, and the offset.
+/// Returns the file that contains code of this process, and the offset of the code.
 fn place_in_file(code: *const ()) -> (String, usize) {
     let maps = std::fs::read_to_string("/proc/self/maps").expect("it is there");
     let hex = |text: &str| usize::from_str_radix(text, 16).expect("a number");

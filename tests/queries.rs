@@ -1,5 +1,5 @@
 //! Tests the PromQL cookbook, the recording rules and the dashboards. A Prometheus scrapes an agent
-//! while everything that they query for happens.
+//! while everything happens that the queries ask for.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -25,7 +25,7 @@ use super::support::{self, Part, StopAtEnd, wait_until};
 
 const COOKBOOK: &str = include_str!("../docs/promql.md");
 
-/// Measures everything. Energy comes from a model if there is no meter.
+/// Enables every measurement. Energy comes from a model if there is no meter.
 const CONFIG: &str = "[collect]\nprogram_cost = \"on\"\n[energy.model]\nidle_watts = 5\n\
     busy_watts = 20\n[verdicts]\nwindow_seconds = 2\n";
 
@@ -39,8 +39,8 @@ fn unix_now() -> f64 {
     now.expect("after 1970").as_secs_f64()
 }
 
-/// A container and a unit on one CPU, a group with a quota, one with failing processes, one at its
-/// memory limit, a client and a server.
+/// The loads of the scene: a container and a unit on one CPU, a group with a quota, one with
+/// failing processes, one at its memory limit, a client and a server.
 struct Scene {
     _agent: Agent,
     server: Prometheus,
@@ -117,8 +117,8 @@ impl Scene {
         }
     }
 
-    /// Runs while queries are asked: connections, some of them refused, and the OOM killer once its
-    /// counter has been scraped.
+    /// Keeps the scene active while Prometheus runs the queries. Makes connections, some of which
+    /// are refused. Triggers the OOM killer once its counter has been scraped.
     fn go_on(sockets: &mut Load, address: &str, stop: &AtomicBool) {
         while !stop.load(Ordering::Relaxed) {
             sockets.ask(&format!("short {address} 3"));
@@ -141,7 +141,7 @@ fn text(path: &Path) -> &str {
     path.to_str().expect("in UTF-8")
 }
 
-/// The expected answer.
+/// The expected result of a query.
 enum Expected {
     /// At least one row.
     Some,
@@ -168,8 +168,8 @@ impl Expected {
     }
 }
 
-/// Returns the expected answer to each query of the cookbook in the scene. For other queries any
-/// row will do.
+/// Returns the expected result of each query of the cookbook in the scene. Other queries only need
+/// a row.
 fn expectations(scene: &Scene) -> BTreeMap<u32, Expected> {
     let unit = |group: &Group| group.path().trim_start_matches('/').to_owned();
     let row = |labels: &[(&'static str, &str)]| {
@@ -215,7 +215,7 @@ fn expectations(scene: &Scene) -> BTreeMap<u32, Expected> {
     ])
 }
 
-/// A query, its place, and the expected answer.
+/// A query, where it is written, and the expected result.
 struct Question<'a> {
     place: String,
     query: String,
@@ -223,7 +223,7 @@ struct Question<'a> {
     expected: Expected,
 }
 
-/// Repeats the queries until each has its answer.
+/// Repeats each query until its result is as expected.
 fn ask(mut open: Vec<Question<'_>>) {
     let mut last = String::new();
     for _ in 0..120 {
@@ -258,7 +258,7 @@ fn cookbook(scene: &Scene) -> Vec<Question<'_>> {
         let query = query.unwrap_or_else(|| panic!("{title}: no query"));
         questions.push(Question {
             place: title.to_owned(),
-            // A busy machine has more than ten groups that wait as long.
+            // A busy machine has more than ten groups that wait for as long.
             query: query
                 .replace("client.service", &own)
                 .replace("topk(10,", "topk(10000,"),
@@ -274,7 +274,7 @@ fn cookbook(scene: &Scene) -> Vec<Question<'_>> {
     questions
 }
 
-/// Returns queries for the names defined by the recording rules.
+/// Returns queries for the names that the recording rules define.
 fn recorded(scene: &Scene) -> Vec<Question<'_>> {
     let rules = fs::read_to_string(deploy("prometheus/rules.yml")).expect("the rules");
     let rules: Value = serde_yaml_ng::from_str(&rules).expect("YAML");
@@ -380,7 +380,8 @@ fn cookbook_and_dashboard_queries_are_answered() {
             questions.retain(|question| !question.query.contains("_tcp_"));
         }
         ask(questions);
-        // The agent is scraped in both ways. On a busy machine an answer may be late and fail.
+        // Prometheus scrapes the agent in both formats. On a busy machine a response may be late
+        // and fail.
         for server in [&scene.server, &scene.native] {
             wait_until("the last scrape had no fault", || {
                 server.target()["lastError"] == ""
@@ -389,7 +390,7 @@ fn cookbook_and_dashboard_queries_are_answered() {
     });
 }
 
-/// Short jobs, each over before either server scrapes again.
+/// Short jobs, each of which ends before either server scrapes again.
 #[test]
 fn short_jobs_are_counted_whole_by_each_server() {
     let _machine = support::shared();

@@ -87,7 +87,7 @@ fn events_of_a_unit_are_seen_after_it_was_started_again() {
     let first = Below::new(&path);
     let stream = Stream::start(&["--unit", "again", "--kind", "process"]);
     drop(first);
-    // A new group with the same name.
+    // A new group with the same name as the first.
     let second = Below::new(&path);
     let id = second.group.id();
     support::wait_until("its events are seen", || {

@@ -88,7 +88,7 @@ fn certificates_are_renewed_without_a_restart() {
         wait_until("it sends", || points(&sending) > 0);
 
         // The receiver now has a certificate of another authority, and accepts only clients of that
-        // one.
+        // authority.
         sending.receiver.stop();
         sending.receiver.take_tls(&second);
         sending.receiver.start_again();
@@ -142,8 +142,8 @@ fn tls_failures_name_their_cause_and_fix() {
     let (http, grpc) = (receiver.http, receiver.grpc);
     let at = |port: u16| format!("https://127.0.0.1:{port}");
     let wrong_name = format!("https://localhost:{http}");
-    // An alert may be lost with the connection. Then the agent only knows that the receiver asked
-    // for a certificate.
+    // The connection may end before the agent has read the alert. In that case the agent only knows
+    // that the receiver asked for a certificate.
     let cases = [
         (at(http), false, good.clone(), "accepts them"),
         (at(grpc), true, good.clone(), "accepts them"),
@@ -159,7 +159,7 @@ fn tls_failures_name_their_cause_and_fix() {
             options(&other, &authority),
             "set otlp.ca_file",
         ),
-        // The system's authorities do not include the test's.
+        // The test's authority is not among the system's authorities.
         (at(http), false, String::new(), "otlp.ca_file"),
         (
             wrong_name,

@@ -81,7 +81,7 @@ const FOCUS: &str = "const it = document.activeElement; \
     return it === document.body ? '' : `${it.closest('section')?.id ?? it.closest('header, footer')?.tagName} \
     ${it.ariaLabel ?? it.id} ${it.textContent.slice(0, 40)}`";
 
-/// Maximum excess of a span in seconds, because its ends are aligned to steps.
+/// How much longer a span may be, in seconds, because both ends are aligned to steps.
 const SLACK: i64 = 5;
 
 #[test]
@@ -92,7 +92,7 @@ fn every_part_works_with_the_keyboard_alone() {
     let _load = Load::own(&group, "spin 1");
     let browser = open(&agent, "");
     browser.press("2");
-    // Pauses, so that no row comes or goes meanwhile.
+    // Pauses the page, so that no row appears or disappears meanwhile.
     browser.press("p");
     let is_paused = || address(&browser).contains("from=");
     support::wait_until("time stands still", is_paused);

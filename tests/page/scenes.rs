@@ -65,8 +65,8 @@ fn throttled_group_is_named_with_advice() {
     assert!(causes.contains("its own limit"), "{causes}");
     browser.picture("quota");
     assert_pane(&browser, &group);
-    // The command does what the advice says. The first window may have only a part of the load,
-    // and its number is too low then.
+    // The test runs the command that the advice recommends. In the first window the load may run
+    // only some of the time, so the number in the advice is too low.
     support::wait_until("the limit holds it no longer", || {
         let found = words(&format!("return {row}?.textContent ?? ''"));
         let command = words(&format!(
@@ -78,7 +78,7 @@ fn throttled_group_is_named_with_advice() {
         }
         !found.contains("held by a CPU limit")
     });
-    // The episode is over, and a click on it shows it.
+    // The episode is over, and a click on it opens it.
     click(
         &browser,
         &format!(".lane:has([title='{}']) .track", group.path()),
@@ -86,7 +86,8 @@ fn throttled_group_is_named_with_advice() {
     support::wait_until("the address has its time", || {
         address(&browser).contains("at=")
     });
-    // The worst window may be the one in which the command raised the limit. It has the new limit.
+    // The worst window may be the one in which the command raised the limit. That window shows the
+    // new limit.
     let pane = || text(&browser, ".pane");
     support::wait_for_or_explain(
         "its verdict is shown",
@@ -104,7 +105,8 @@ fn throttled_group_is_named_with_advice() {
     assert_clean(&browser, &agent);
 }
 
-/// Checks the pane of a group: where its time went, its limit, and words instead of keys.
+/// Checks the pane of a group. The pane shows where its time went and its limit, in words instead
+/// of keys.
 fn assert_pane(browser: &Browser, group: &Group) {
     let pane = || text(browser, ".pane");
     support::wait_for_or_explain(
@@ -160,7 +162,7 @@ fn recording_opens_on_all_of_it_with_its_worst_episode() {
         },
         pane,
     );
-    // Settings are read from the kernel's files, and a recording has none.
+    // The kernel's files contain the settings. A recording does not.
     assert!(text(&browser, ".pane").contains("not in a recording"));
     assert!(text(&browser, "#now h2").contains("At "));
     browser.picture("recorded-episode");
@@ -189,7 +191,8 @@ fn an_oom_kill_is_listed_with_its_group_and_drawn() {
         let count = legend.split("OOM kills").nth(1).unwrap_or_default();
         count.trim_start().starts_with(|it: char| it != '–')
     });
-    // The headline and the timeline have it, and a click goes to its moment.
+    // The headline and the timeline show the kill, and a click on it goes to the moment of the
+    // kill.
     support::wait_until("the timeline has it", || {
         let script = format!(
             "return !!document.querySelector(`.lane:has([title='{}']) .mark.kill`)",

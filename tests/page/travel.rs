@@ -120,7 +120,7 @@ fn filter_keeps_matching_rows_and_is_in_the_link() {
     support::wait_until("one is left", || names(&browser) == [wanted.path()]);
     let other = open(&agent, &address(&browser));
     support::wait_until("a link shows the same", || names(&other) == [wanted.path()]);
-    // Containers and everything else that uses the CPU, over the span.
+    // Containers and everything else that used the CPU during the span.
     click(&browser, "[role=tab]:nth-of-type(1)");
     support::wait_until("the other table has it, too", || {
         names(&browser) == [wanted.path()]
@@ -187,7 +187,7 @@ fn hidden_page_holds_no_connection_and_resumes() {
     let browser = open(&agent, "#seconds=60");
     browser.hide();
     // A browser allows six connections to one server. Between two streams there is no connection
-    // for half a second, so the test waits for longer.
+    // for half a second, so the test waits for longer than that.
     let mut since = None;
     support::wait_until("the hidden page has none", || {
         let none = connections(&agent) == 0;

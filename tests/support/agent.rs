@@ -16,7 +16,7 @@ use super::NOCTULE;
 pub(crate) struct Agent {
     child: Child,
     address: String,
-    /// Output of the process up to the point at which it was ready.
+    /// Output of the process up to the moment at which it was ready.
     pub(crate) said: String,
 }
 
@@ -124,8 +124,8 @@ impl Agent {
         samples(&self.get("/metrics", "text/plain"))
     }
 
-    /// Like [`Self::metrics`], in the form that Prometheus gets: a series that is new to it starts
-    /// at 0.
+    /// Like [`Self::metrics`], in the form that Prometheus gets. A series that is new to Prometheus
+    /// starts at 0.
     pub(crate) fn scrape(&self) -> Vec<Sample> {
         let headers = "Accept: text/plain\r\nX-Prometheus-Scrape-Timeout-Seconds: 10\r\n";
         samples(&self.ask("/metrics", headers))
@@ -148,8 +148,8 @@ impl Agent {
         (!values.is_empty()).then(|| values.iter().sum())
     }
 
-    /// Waits until that sum fulfils a condition. On failure it prints the age of the figures, and
-    /// the existing series of the row named by the labels.
+    /// Waits until that sum fulfils a condition. On failure, prints the age of the figures, and the
+    /// existing series of the row that the labels select.
     #[track_caller]
     pub(crate) fn wait_for_value(
         &self,
@@ -161,7 +161,7 @@ impl Agent {
         super::wait_for_or_explain(name, find, || self.series(labels));
     }
 
-    /// Returns the series with these labels, one per line, and those of the agent's ticks.
+    /// Returns the series with these labels, one per line, and the series about the agent's ticks.
     fn series(&self, labels: &[(&str, &str)]) -> String {
         let has = |sample: &Sample, (key, value): &(&str, &str)| {
             sample.labels.get(*key).is_some_and(|it| it == value)

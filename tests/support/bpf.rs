@@ -1,4 +1,4 @@
-//! Lists the loaded BPF programs and the processes that hold file descriptors of them.
+//! Lists the loaded BPF programs and the processes that have file descriptors of them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -72,7 +72,7 @@ pub(crate) fn start(args: &[&str]) -> (Child, BTreeSet<u32>) {
         .spawn()
         .expect("the binary can be started");
     let mut ids = BTreeSet::new();
-    // All programs are loaded once their number is stable.
+    // Once the number of programs is stable, all of them are loaded.
     super::wait_until("its programs are loaded", || {
         let before = std::mem::replace(&mut ids, held_by(child.id()));
         thread::sleep(Duration::from_millis(300));
@@ -101,8 +101,8 @@ pub(crate) fn verified(ids: &BTreeSet<u32>) -> BTreeMap<String, u32> {
     counts
 }
 
-/// Waits until none of these programs is loaded. The kernel frees them shortly after their last
-/// user has gone.
+/// Waits until none of these programs is loaded. The kernel frees a program shortly after its last
+/// user closed it.
 #[track_caller]
 pub(crate) fn assert_gone(ids: &BTreeSet<u32>) {
     let ours = |(id, _): &(u32, String)| ids.contains(id);
@@ -111,15 +111,15 @@ pub(crate) fn assert_gone(ids: &BTreeSet<u32>) {
     });
 }
 
-/// Waits until every currently loaded program of noctule is freed or held by a process: nothing is
-/// pinned, and nothing stays attached by itself. Other agents on the machine may continue or end.
-/// Programs loaded later are not checked.
+/// Waits until every currently loaded program of noctule is freed or belongs to a process. This
+/// shows that nothing is pinned, and that nothing stays attached by itself. Other agents on the
+/// machine may continue or end. Programs loaded later are not checked.
 #[track_caller]
 pub(crate) fn assert_no_orphans() {
     let mut suspects = None;
     wait_for_none("programs that no process holds", || {
-        // Programs are listed before processes, so that a program loaded in between is not an
-        // orphan.
+        // Programs are listed before processes, so that a program loaded between the two steps is
+        // not an orphan.
         let programs = loaded();
         let processes = fs::read_dir("/proc").expect("/proc").flatten();
         let pids = processes.filter_map(|entry| entry.file_name().to_str()?.parse().ok());

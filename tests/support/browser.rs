@@ -248,7 +248,7 @@ impl Drop for Browser {
         if !self.session.is_empty() && !thread::panicking() {
             self.request("DELETE", &self.session, &json!({}));
         } else if let Some(process) = self.process {
-            // The driver would leave the browser behind.
+            // If only the driver were killed, the browser would continue.
             let _ = kill_process(process, Signal::KILL);
         }
         let _ = self.driver.kill();
