@@ -22,14 +22,14 @@ pub(crate) struct Burner {
 }
 
 impl Burner {
-    /// Starts one in a group, from its first instruction.
+    /// Starts such a process in a group. The process is in the group from its first instruction.
     pub(crate) fn within(group: &Group) -> Self {
         let mut command = group.command("/bin/sh");
         Self::spawn(command.args(["-c", BURN]), None)
     }
 
-    /// Starts one with this command name of at most 15 bytes, which the kernel takes from the file
-    /// name. It avoids the last CPU, where other tests may measure waits.
+    /// Starts such a process with this command name of at most 15 bytes, which the kernel takes
+    /// from the file name. The process avoids the last CPU, where other tests may measure waits.
     pub(crate) fn named(name: &[u8]) -> Self {
         let folder = tempfile::tempdir().expect("a folder");
         let program = copy_of_sh(&folder, name);
@@ -56,12 +56,13 @@ impl Burner {
         }
     }
 
-    /// Gives it the highest priority, so that it uses the most CPU time even on a busy machine.
+    /// Gives the process the highest priority, so that it uses the most CPU time even on a busy
+    /// machine.
     pub(crate) fn first(self) -> Self {
         self.nice(-20)
     }
 
-    /// Gives it the lowest priority, so that it takes no CPU time from other processes.
+    /// Gives the process the lowest priority, so that it takes no CPU time from other processes.
     pub(crate) fn last(self) -> Self {
         self.nice(19)
     }

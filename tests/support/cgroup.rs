@@ -1,4 +1,4 @@
-//! Cgroups created by tests, in the hierarchy that noctule reads, with the kernel's accounting.
+//! Cgroups that tests create in the hierarchy that noctule reads, with the kernel's accounting.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt as _;
@@ -26,7 +26,7 @@ pub(crate) struct Group {
     /// Directory of the same group where CPU time is accounted, which can be another hierarchy
     /// (v1).
     accounted: PathBuf,
-    /// Directory of the same group where memory is limited, if it is.
+    /// Directory of the same group where memory is limited, if the group has a memory limit.
     limited: Option<PathBuf>,
 }
 
@@ -73,7 +73,7 @@ impl Group {
         this
     }
 
-    /// Returns the group's own count of OOM kills.
+    /// Returns how many OOM kills the kernel counted for the group.
     pub(crate) fn oom_kills(&self) -> u64 {
         let folder = self.limited.as_ref().expect("a group with a limit");
         let read = |file| fs::read_to_string(folder.join(file));
@@ -143,7 +143,7 @@ impl Group {
     pub(crate) fn command(&self, program: &str) -> Command {
         let mut command = Command::new("/bin/sh");
         command.args(["-c", &self.enter(), program]);
-        // A separate process group keeps signals to the test away from it.
+        // A separate process group, so that the command does not get signals to the test.
         command.process_group(0);
         command
     }
@@ -158,7 +158,7 @@ impl Group {
         format!("{enter}exec \"$0\" \"$@\"")
     }
 
-    /// Returns the CPU time by the group's own accounting, in seconds.
+    /// Returns the group's CPU time in seconds, from the accounting of the kernel.
     pub(crate) fn usage_seconds(&self) -> f64 {
         let v1 = fs::read_to_string(self.accounted.join("cpuacct.usage"));
         if let Ok(text) = v1 {
@@ -171,7 +171,7 @@ impl Group {
         usage.expect("usage_usec").parse::<f64>().expect("a number") / 1e6
     }
 
-    /// Limits the group to this many CPUs, possibly a fraction, in periods of 100 ms.
+    /// Limits the group to this many CPUs, which can be fractional, in periods of 100 ms.
     pub(crate) fn limit(&self, cpus: f64) {
         let quota = (cpus * 100_000.0) as u64;
         let (v1, v2) = (quota.to_string(), format!("{quota} 100000"));
@@ -199,7 +199,7 @@ impl Group {
         self
     }
 
-    /// Returns how long its own quota throttled it, in seconds, summed over the CPUs.
+    /// Returns how long the group's quota throttled the group, in seconds, summed over the CPUs.
     pub(crate) fn throttled_seconds(&self) -> f64 {
         let stat = fs::read_to_string(self.counted.join("cpu.stat")).expect("cpu.stat");
         let figure = |line: &str| {
@@ -214,8 +214,8 @@ impl Group {
         stat.lines().find_map(figure).expect("a throttled time")
     }
 
-    /// Allows its members real-time priorities for a tenth of the time, because a new v1 group has
-    /// no real-time budget. In v2 nothing is needed.
+    /// Allows members real-time priorities for a tenth of the time, because a new v1 group has no
+    /// real-time budget. In v2 no permission is needed.
     pub(crate) fn allow_realtime(&self) {
         self.realtime("100000");
     }
@@ -266,7 +266,7 @@ impl Drop for Group {
     }
 }
 
-/// A group with parents that may be missing. Missing ones are created, and removed with it.
+/// A group whose parents may be missing. Missing parents are created, and removed with the group.
 pub(crate) struct Below {
     pub(crate) group: Group,
     parents: Made,

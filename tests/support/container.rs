@@ -18,7 +18,7 @@ use super::hierarchies;
 /// A loop that never ends.
 pub(crate) const BURN: &str = "while :; do :; done";
 
-/// A named pipe, which is `/rest` in the container.
+/// A named pipe, which the container sees as `/rest`.
 const REST: &str = "rootfs/rest";
 
 /// The command of a container, and its settings.
@@ -98,7 +98,7 @@ impl Wish {
         }
     }
 
-    /// Creates bundle and root file system without starting anything.
+    /// Creates bundle and root file system, but starts nothing.
     pub(crate) fn create(&self) -> Container {
         let bundle = tempfile::tempdir().expect("a folder");
         let bin = bundle.path().join("rootfs/bin");
@@ -150,7 +150,7 @@ impl Wish {
 impl Container {
     /// Starts the container in the background.
     pub(crate) fn start(&self) {
-        // The container would hold the test's pipes open.
+        // The container would keep the test's pipes open.
         let log = self.bundle.path().join("log");
         let out = fs::File::create(&log).expect("a file");
         let status = Command::new("runc")
@@ -170,17 +170,17 @@ impl Container {
         assert!(status.success(), "runc run: {status}\n{log}");
     }
 
-    /// Waits until its script reads from `/rest`. The script continues when the returned file is
-    /// dropped.
+    /// Waits until the container's script reads from `/rest`. The script continues when the
+    /// returned file is dropped.
     pub(crate) fn rests(&self) -> fs::File {
         let file = self.bundle.path().join(REST);
         let mut pipe = OpenOptions::new();
-        // Opening the pipe for writing fails while no process reads it.
+        // It is an error to open the pipe for writing while no process reads it.
         let pipe = pipe.write(true).custom_flags(libc::O_NONBLOCK);
         super::wait_for("the container rests", || pipe.open(&file).ok())
     }
 
-    /// Runs the container to its end and returns its output.
+    /// Runs the container until it ends and returns its output.
     pub(crate) fn run(&self) -> String {
         let output = runc(&["run", "--bundle", text(self.bundle.path()), &self.id]);
         String::from_utf8(output.stdout).expect("text")
@@ -198,8 +198,7 @@ impl Container {
         Accounting(hierarchies::folder_of(self.pid(), "cpuacct"))
     }
 
-    /// Returns the CPU time in seconds that the kernel's accounting reports for the container's
-    /// group.
+    /// Returns the CPU time of the container's group in seconds, from the kernel's accounting.
     pub(crate) fn usage_seconds(&self) -> f64 {
         self.accounting().usage_seconds()
     }

@@ -1,4 +1,4 @@
-//! The features that a kernel must have, and those that it may lack. A virtual machine has the
+//! The features that a kernel must have, and those that it may lack. A virtual machine uses the
 //! table of its kernel, `vm/expect/KERNEL.toml`. A machine whose kernel refuses programs attached
 //! to functions uses `tests/support/restricted.toml`. On any other machine no feature may be
 //! missing.
@@ -22,7 +22,7 @@ const RESTRICTED: &str = include_str!("restricted.toml");
 pub(crate) struct Expected {
     /// Working features.
     pub(crate) on: Vec<String>,
-    /// Features that work with a limitation, and the reason.
+    /// Features that work with a limitation, each with the reason.
     #[serde(default)]
     pub(crate) degraded: BTreeMap<String, String>,
     /// Features that are degraded if the kernel refuses map iterators, and on otherwise.
@@ -34,8 +34,8 @@ pub(crate) struct Expected {
     /// Kinds of losses that occur on this kernel, each with the reason.
     #[serde(default)]
     pub(crate) losses: BTreeMap<String, String>,
-    /// The kernel release whose counts are in `verified`; `None` if the kernel of this table never
-    /// changes. On other releases the counts may be up to twice as high.
+    /// The kernel release for which `verified` lists the counts, or `None` if the kernel of this
+    /// table never changes. On other releases the counts may be up to twice as high.
     pub(crate) verified_of: Option<String>,
     /// Number of instructions that the verifier processes for each program.
     #[serde(default)]
@@ -43,7 +43,8 @@ pub(crate) struct Expected {
 }
 
 impl Expected {
-    /// Returns the state that a feature must have in `doctor`; `None` if it is not listed.
+    /// Returns the state that `doctor` must report for a feature, or `None` if the table does not
+    /// list the feature.
     pub(crate) fn state(&self, feature: &str) -> Option<&'static str> {
         if self.on.iter().any(|name| name == feature) {
             Some("on")
@@ -81,8 +82,8 @@ pub(crate) fn expected() -> Option<Expected> {
     Some(table)
 }
 
-/// Returns whether the kernel refuses a program attached to a function. Tests this with a program
-/// that is not part of noctule.
+/// Returns whether the kernel refuses a program attached to a function. The check uses a program
+/// that does not belong to noctule.
 fn refuses_functions() -> bool {
     static REFUSES: OnceLock<bool> = OnceLock::new();
     *REFUSES.get_or_init(|| {
@@ -97,7 +98,7 @@ fn refuses_functions() -> bool {
     })
 }
 
-/// Returns whether the kernel refuses a map iterator: to load, attach or read it.
+/// Returns whether the kernel refuses to load, attach or read a map iterator.
 fn refuses_iterators() -> bool {
     static REFUSES: OnceLock<bool> = OnceLock::new();
     *REFUSES.get_or_init(|| {
@@ -117,7 +118,7 @@ fn walk() -> libbpf_rs::Result<()> {
     Iter::new(&link).map(drop)
 }
 
-/// Returns the state that a feature must have here, which is "on" without a table.
+/// Returns the state that a feature must have on this machine. Without a table, the state is "on".
 pub(crate) fn state(feature: &str) -> &'static str {
     let table = expected();
     table.and_then(|table| table.state(feature)).unwrap_or("on")
@@ -143,7 +144,7 @@ pub(crate) fn lacks_part_of(feature: &str) -> bool {
     skip(feature, reason)
 }
 
-/// Returns why the feature is missing. Without CPU time, all are.
+/// Returns why the feature is missing. If CPU time is missing, every feature is missing.
 fn absent(expected: &Expected, feature: &str) -> Option<String> {
     let off = &expected.off;
     off.get(feature).or_else(|| off.get("cpu_time")).cloned()
@@ -171,8 +172,8 @@ fn skip(feature: &str, reason: impl Fn(&Expected) -> Option<String>) -> bool {
     true
 }
 
-/// Returns whether this is the build machine rather than a virtual one. If so, reports to the
-/// runner why the test is skipped.
+/// Returns whether this is the build machine and not a virtual one. If so, reports to the runner
+/// why the test is skipped.
 pub(crate) fn is_not_virtual() -> bool {
     let real = env::var_os("NOCTULE_EXPECT").is_none();
     if let Some(file) = env::var_os("NOCTULE_SKIPPED").filter(|_| real) {
@@ -181,7 +182,7 @@ pub(crate) fn is_not_virtual() -> bool {
     real
 }
 
-/// Ends a test here unless the machine is a virtual one, which the test has for itself.
+/// Skips the rest of a test unless the machine is a virtual one that no other test uses.
 macro_rules! needs_a_virtual_machine {
     () => {
         if $crate::support::expect::is_not_virtual() {
@@ -190,7 +191,7 @@ macro_rules! needs_a_virtual_machine {
     };
 }
 
-/// Ends a test here if the kernel may lack one of these features.
+/// Skips the rest of a test if the kernel may lack one of these features.
 macro_rules! needs {
     ($($feature:literal),+) => {
         if [$($feature),+].into_iter().any($crate::support::expect::lacks) {
@@ -199,7 +200,7 @@ macro_rules! needs {
     };
 }
 
-/// Ends a test here if the kernel may lack the feature or have it only with a limitation.
+/// Skips the rest of a test if the kernel may lack the feature or have it only with a limitation.
 macro_rules! needs_all_of {
     ($feature:literal) => {
         if $crate::support::expect::lacks_part_of($feature) {

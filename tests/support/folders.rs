@@ -1,5 +1,5 @@
-//! Directories that tests create in shared places. Only missing directories are created, and they
-//! are removed again.
+//! Directories that tests create where other programs also have files. Only missing directories are
+//! created, and they are removed afterwards.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -10,8 +10,8 @@ use rustix::fs::{XattrFlags, getxattr, setxattr};
 
 use super::hierarchies;
 
-/// Directories that were created, outermost first. Dropping this removes the empty ones. A
-/// directory still used by another test is marked, and that test removes it.
+/// Directories that the test created, outermost first. Dropping this value removes the empty ones.
+/// If another test still uses a directory, the directory is marked and the other test removes it.
 #[derive(Default)]
 pub(crate) struct Made {
     made: Vec<PathBuf>,
@@ -62,8 +62,8 @@ impl Drop for Made {
     }
 }
 
-/// Removes a directory; returns false if it is in use. The kernel frees a cgroup shortly after its
-/// last process has ended.
+/// Removes a directory. Returns false if the directory is in use. The kernel frees a cgroup shortly
+/// after its last process has ended.
 fn remove(folder: &Path) -> bool {
     for _ in 0..100 {
         if fs::remove_dir(folder).is_ok() || !folder.exists() {

@@ -1,5 +1,5 @@
-//! Reads the reports of a sampler, which is a load that never pauses, and derives its CPU time at
-//! any moment.
+//! Reads the reports of a sampler, which is a load that never pauses, and derives how much CPU time
+//! the sampler had used at any moment.
 
 use super::load::Load;
 
@@ -7,7 +7,7 @@ use super::load::Load;
 pub(crate) struct History {
     /// Times before and after reading the CPU clock, and its value.
     readings: Vec<Reading>,
-    /// Intervals in which it did not run or was interrupted.
+    /// Intervals in which the sampler did not run or was interrupted.
     jumps: Vec<(f64, f64)>,
 }
 
@@ -44,9 +44,9 @@ impl History {
         this
     }
 
-    /// Returns the minimum and maximum use until `moment`; `None` if that is not between two
-    /// readings. A jump may have been an interrupt, which counts, or another thread, which does
-    /// not.
+    /// Returns the minimum and maximum CPU time until `moment`, or `None` if `moment` is not
+    /// between two readings. A jump may have been an interrupt, which counts, or another thread,
+    /// which does not.
     pub(crate) fn used(&self, moment: f64) -> Option<(f64, f64)> {
         let past = self.readings.partition_point(|r| r.after <= moment);
         let next = self.readings.partition_point(|r| r.before < moment);
@@ -60,7 +60,7 @@ impl History {
         ))
     }
 
-    /// Returns the time between two moments in which it certainly ran.
+    /// Returns how long the sampler certainly ran between two moments.
     fn ran(&self, from: f64, to: f64) -> f64 {
         let first = self.jumps.partition_point(|jump| jump.1 <= from);
         let inside = self.jumps[first..].iter().take_while(|jump| jump.0 < to);

@@ -45,7 +45,8 @@ pub(crate) struct Hostile {
     pub(crate) groups: Vec<&'static [u8]>,
     /// Prefix of each group's name.
     pub(crate) prefix: String,
-    // Dropped after the processes, which must have ended when the groups are removed.
+    // This field is dropped after the processes, because they must have ended when the groups are
+    // removed.
     made: Made,
 }
 

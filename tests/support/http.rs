@@ -4,7 +4,7 @@ use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
 use std::time::Duration;
 
-/// An answer.
+/// A response.
 #[derive(Debug)]
 pub(crate) struct Answer {
     pub(crate) status: u16,
@@ -14,7 +14,7 @@ pub(crate) struct Answer {
 }
 
 impl Answer {
-    /// Returns the value of a header; empty if missing.
+    /// Returns the value of a header, or an empty string if the header is missing.
     pub(crate) fn header(&self, name: &str) -> &str {
         let found = self.headers.iter().find(|(n, _)| n == name);
         found.map_or("", |(_, value)| value)
@@ -49,7 +49,7 @@ pub(crate) fn request(address: &str, method: &str, path: &str, accept: Option<&s
     }
 }
 
-/// Returns status and size of a `/metrics` page, requested compressed as Prometheus does.
+/// Returns status and size of a compressed `/metrics` page, requested as Prometheus does.
 pub(crate) fn scrape_packed(address: &str) -> (u16, usize) {
     let mut stream = TcpStream::connect(address).expect("somebody listens");
     let patience = Some(Duration::from_secs(60));

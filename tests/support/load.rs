@@ -24,8 +24,8 @@ const VARIABLE: &str = "NOCTULE_TEST_LOAD";
 /// Start of a line that a load sends to the test.
 const MARK: &str = "load: ";
 
-/// Returns a command that runs the load to its end, for another program to start. [`words`] parses
-/// its standard output.
+/// Returns a command that another program starts to run the load until the load ends. [`words`]
+/// parses the standard output of the command.
 pub(crate) fn command(name: &str) -> Vec<String> {
     let set = format!("{VARIABLE}={name}");
     vec!["/usr/bin/env".into(), set, binary()]
@@ -59,7 +59,7 @@ impl Load {
         Self::of(&mut command)
     }
 
-    /// Like [`Self::shell`], with a requested pid. If another process takes the pid first, it tries
+    /// Like [`Self::shell`], with a requested pid. If another process gets the pid first, tries
     /// again.
     pub(crate) fn shell_with_pid(group: &Group, script: &str, pid: u32) -> Self {
         wait_for("the pid is free", || {
@@ -70,8 +70,8 @@ impl Load {
         })
     }
 
-    /// Starts a load that a shell cannot provide in the group, with arguments, and waits until it
-    /// is ready. The load is the test binary itself.
+    /// Starts a load that a shell script cannot provide. The load is the test binary itself, with
+    /// arguments, in the group. Waits until the load is ready.
     pub(crate) fn own(group: &Group, name: &str) -> Self {
         let mut command = group.command(&binary());
         command.env(VARIABLE, name);
@@ -85,7 +85,7 @@ impl Load {
         Self::of(&mut command)
     }
 
-    /// Sends a line and returns the answer.
+    /// Sends a line and returns the reply.
     pub(crate) fn ask(&mut self, words: &str) -> String {
         self.say(words);
         self.hear()
@@ -138,7 +138,7 @@ impl Load {
         writeln!(self.input, "{word}").expect("the load listens");
     }
 
-    /// Lets it run until it has used this much CPU time in seconds, by the kernel's figure.
+    /// Lets the load run until it has used this much CPU time in seconds, according to the kernel.
     pub(crate) fn burn_to(&self, seconds: f64) {
         wait_until("the load has used its CPU time", || {
             oracle::process_seconds(self.pid()) >= seconds
@@ -152,7 +152,8 @@ impl Load {
             let states = oracle::states(self.pid());
             states.iter().all(|state| "TZX".contains(*state))
         });
-        // After its state changes, a thread still runs for some microseconds until its last switch.
+        // After its state has changed, a thread still runs for some microseconds until its last
+        // switch.
         let mut before = -1.0;
         wait_until("the kernel's figure stands still", || {
             let now = oracle::process_seconds(self.pid());
@@ -171,7 +172,7 @@ impl Load {
         self.wait_for_end();
     }
 
-    /// Waits until it is a zombie: ended but not reaped.
+    /// Waits until the load is a zombie: ended but not reaped.
     pub(crate) fn wait_for_end(&self) {
         wait_until("the load has ended", || oracle::states(self.pid()) == ['Z']);
     }

@@ -23,8 +23,8 @@ pub(super) const LOADS: &[(&str, fn())] =
     &[("blocks", blocks), ("rereads", rereads), ("thrash", thrash)];
 
 /// Blocks a thread in each of these calls until the test sends a line. Two more tasks block in
-/// `read` of a pipe: the first thread, and a child process. Then the load reports the seconds that
-/// each thread spent in its call.
+/// `read` of a pipe: the first thread, and a child process. Afterwards the load reports how many
+/// seconds each thread spent in its call.
 fn blocks() {
     let ended = Arc::new(AtomicBool::new(false));
     let (pipe, pipe_end) = std::io::pipe().expect("a pipe");
@@ -100,7 +100,8 @@ fn blocks() {
     std::fs::remove_file(&path).expect("our file");
 }
 
-/// Dirties some pages, and then reads a file from its disk for half a second. Tells how many bytes came from a disk.
+/// Dirties some pages, and afterwards reads a file from its disk for half a second. Reports how
+/// many bytes came from a disk.
 fn rereads() {
     const BYTES: usize = 1 << 20;
     tell("ready");
@@ -119,8 +120,8 @@ fn rereads() {
     tell(&bytes_from_disk().to_string());
 }
 
-/// Reads pages of a file that is larger than the memory limit of the load's group, until the test sends a line. Tells how
-/// many bytes came from a disk.
+/// Reads pages of a file that is larger than the memory limit of the load's group, until the test
+/// sends a line. Reports how many bytes came from a disk.
 fn thrash() {
     const PAGE: u64 = 4096;
     const PAGES: u64 = 6 << 10;
@@ -140,7 +141,7 @@ fn thrash() {
     });
     let mut page = 0;
     while !ended.load(Ordering::Relaxed) {
-        // This visits all pages in turn, far apart.
+        // These steps visit all pages, each far from the one before.
         page = (page * 13 + 5) % PAGES;
         file.read_at(&mut [0; PAGE as usize], page * PAGE)
             .expect("our file");
