@@ -1,4 +1,4 @@
-//! The loads, which the test binary executes when a test starts it as one.
+//! The loads. If a test starts the test binary as a load, the binary runs only that load.
 
 use std::collections::VecDeque;
 use std::fmt::Write as _;
@@ -93,7 +93,7 @@ fn seconds(clock: ClockId) -> f64 {
     time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
 }
 
-/// Uses the CPU until the thread has used this much more of it.
+/// Uses the CPU until the thread has used this much additional CPU time.
 pub(super) fn burn(more: f64) {
     let end = seconds(ClockId::ThreadCPUTime) + more;
     while seconds(ClockId::ThreadCPUTime) < end {}
@@ -105,10 +105,10 @@ pub(super) fn burn_on() -> ! {
     }
 }
 
-/// Runs without a pause until the test sends a line. It records every jump of the clock, in which
-/// it did not run. It occasionally records its own CPU clock, but rarely, because reading it
-/// updates the scheduler's account. Finally it reports everything in nanoseconds: `BEFORE USED
-/// AFTER` for the CPU clock, `FROM TO` for a jump.
+/// Runs without a pause until the test sends a line. Records each jump of the clock, which is an
+/// interval in which the load did not run. Occasionally records its own CPU clock, but rarely,
+/// because a read of that clock updates the scheduler's account. Finally reports everything in
+/// nanoseconds: `BEFORE USED AFTER` for the CPU clock, `FROM TO` for a jump.
 fn sampler() {
     const JUMP: i64 = 10_000;
     const EVERY: i64 = 50_000_000;
@@ -158,7 +158,7 @@ pub(super) fn spoken_to() -> bool {
 fn realtime_sampler() {
     pin(None, last_cpu());
     let parameter = libc::sched_param { sched_priority: 1 };
-    // SAFETY: the struct lives during the call.
+    // SAFETY: the struct lives until the call returns.
     #[allow(unsafe_code, reason = "rustix has no sched_setscheduler")]
     let set = unsafe { libc::sched_setscheduler(0, libc::SCHED_FIFO, &raw const parameter) };
     assert_eq!(set, 0, "{}", std::io::Error::last_os_error());
@@ -174,8 +174,8 @@ fn sleeper() {
     }
 }
 
-/// Runs eight threads while the leader waits. Four of them end after some time and report their
-/// use.
+/// Runs eight threads while the leader waits. Four of the threads end after some time and report
+/// how much CPU time they used.
 fn threads() {
     tell("ready");
     burn(0.1);
@@ -203,16 +203,16 @@ fn leader_ends() {
     thread::spawn(|| burn_on());
     burn(0.1);
     tell("ready");
-    // SAFETY: it ends this thread without affecting other threads; nothing they use is on its
-    // stack.
+    // SAFETY: the call ends this thread without affecting other threads, because they use nothing
+    // on its stack.
     #[allow(unsafe_code, reason = "no safe way to end the first thread alone")]
     unsafe {
         libc::syscall(libc::SYS_exit, 0);
     }
 }
 
-/// The leader and two more threads use the CPU until the test sends a line. Then a thread other
-/// than the leader executes a shell that continues to use it.
+/// The leader and two more threads use the CPU until the test sends a line. Afterwards a thread
+/// other than the leader executes a shell that continues to use the CPU.
 fn exec_from_thread() {
     tell("ready");
     for _ in 0..2 {
@@ -228,8 +228,8 @@ fn exec_from_thread() {
     burn_on();
 }
 
-/// A thread fails to execute a name relative to a descriptor, and the descriptor of a directory. It
-/// reports the descriptor and ends on request.
+/// A thread fails to execute a name relative to a descriptor, and then fails to execute the
+/// descriptor of a directory. It reports the descriptor and ends on request.
 fn exec_at() {
     let folder = std::fs::File::open("/").expect("a root");
     let descriptor = std::os::fd::AsRawFd::as_raw_fd(&folder);
@@ -237,7 +237,7 @@ fn exec_at() {
         let none: [*const libc::c_char; 1] = [std::ptr::null()];
         for (name, flags) in [(c"no-such-name", 0), (c"", libc::AT_EMPTY_PATH)] {
             let (name, none) = (name.as_ptr(), none.as_ptr());
-            // SAFETY: the lists and names live for the call and end with a null.
+            // SAFETY: the lists and names live until the calls return, and end with a null.
             #[allow(unsafe_code, reason = "the standard library has no such call")]
             let done =
                 unsafe { libc::syscall(libc::SYS_execveat, descriptor, name, none, none, flags) };
@@ -261,11 +261,11 @@ fn lookup() {
     }
 }
 
-/// Starts a process as a child of its own parent (CLONE_PARENT), as container runtimes do, and
+/// Starts a process as a child of the load's parent (CLONE_PARENT), as container runtimes do, and
 /// reports the new pid.
 fn sibling() {
     tell("ready");
-    // SAFETY: as fork(2): the child has its own copy of the memory, and ends immediately.
+    // SAFETY: as with fork(2), the child has its own copy of the memory, and ends immediately.
     #[allow(unsafe_code, reason = "the standard library starts children only")]
     let id = unsafe {
         let id = libc::syscall(libc::SYS_clone, libc::CLONE_PARENT, 0, 0, 0, 0);
@@ -278,7 +278,7 @@ fn sibling() {
     hear();
 }
 
-/// Uses the CPU until its own timer ends it by SIGALRM, which interrupts the load itself.
+/// Uses the CPU until the load's timer sends SIGALRM, which interrupts and ends the load.
 fn timer() {
     tell("ready");
     hear();
@@ -294,7 +294,8 @@ fn timer() {
         },
         it_value: soon,
     };
-    // SAFETY: the timer and its time live for the calls. Without a sigevent it sends SIGALRM.
+    // SAFETY: the timer and its time live until the calls return. Without a sigevent, the timer
+    // sends SIGALRM.
     #[allow(unsafe_code, reason = "the standard library has no timers")]
     let set = unsafe {
         let none = std::ptr::null_mut();
@@ -332,7 +333,7 @@ fn crowd() {
     }
 }
 
-/// Four threads that end at the same moment, as at the end of a process.
+/// Runs four threads that end at the same moment, as at the end of a process.
 fn one_of_crowd() {
     let there = AtomicU32::new(0);
     thread::scope(|scope| {
@@ -348,9 +349,9 @@ fn one_of_crowd() {
     });
 }
 
-/// Keeps 1,000 sleeping processes. Until the test sends a line, it repeatedly kills the oldest and
-/// starts another. Then it reports each killed process as `PID MOMENT`, in seconds just before the
-/// kill.
+/// Keeps 1,000 sleeping processes. Until the test sends a line, repeatedly kills the oldest and
+/// starts another. Afterwards reports each killed process as `PID MOMENT`. The moment is in
+/// seconds, just before the kill.
 fn throng() {
     const ALIVE: usize = 1000;
     let start = || {
@@ -376,8 +377,8 @@ fn throng() {
 }
 
 /// Reads or writes files on request. `read PATH BLOCK` reads a file. `ends PATH BYTES` reads this
-/// many bytes, and then their second half again. `write PATH BLOCK COUNT` writes. Each answer is
-/// the number of bytes.
+/// many bytes, and afterwards their second half again. `write PATH BLOCK COUNT` writes. Each reply
+/// is the number of bytes.
 fn pages() {
     use std::fs::File;
     use std::io::Read as _;

@@ -12,8 +12,8 @@ const MIB: usize = 1 << 20;
 /// Alignment that every device accepts.
 const ALIGNED: usize = 4096;
 
-/// `MEBIBYTES KIBIBYTES reads|writes`: once requested, reads or writes the file once, in calls of that
-/// size. Tells the seconds that the calls took.
+/// `MEBIBYTES KIBIBYTES reads|writes`: on request, reads or writes the file once, in calls of that
+/// size. Reports how many seconds the calls took.
 fn direct() {
     let length = argument::<usize>(0).expect("MEBIBYTES") * MIB;
     let size = argument::<usize>(1).expect("KIBIBYTES") << 10;
@@ -27,7 +27,7 @@ fn direct() {
         let options = options.read(true).write(true).custom_flags(direct);
         options.open(file.path()).expect("our file")
     };
-    // Allocates the blocks.
+    // Allocates the blocks of the file.
     for at in (0..length).step_by(size) {
         open(0).write_all_at(buffer, at as u64).expect("room");
     }

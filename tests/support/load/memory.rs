@@ -11,7 +11,7 @@ pub(super) const LOADS: &[(&str, fn())] = &[
     ("holder", holder),
 ];
 
-/// Uses more and more memory once requested.
+/// Waits for a request, and then uses more and more memory.
 fn eater() {
     tell("ready");
     hear();
@@ -25,8 +25,8 @@ fn eater_without_leader() {
         eat();
     });
     tell("ready");
-    // SAFETY: it ends this thread without affecting other threads. Only the handle is on its stack,
-    // which no thread joins.
+    // SAFETY: the call ends this thread without affecting other threads. Only the handle is on its
+    // stack, and no thread joins through that handle.
     #[allow(unsafe_code, reason = "no safe way to end the first thread alone")]
     unsafe {
         libc::syscall(libc::SYS_exit, 0);
@@ -38,8 +38,8 @@ fn eater_without_leader() {
 fn eater_in_shared_memory() {
     tell("ready");
     hear();
-    // SAFETY: as vfork(2): the child has the stack for itself until it ends. Then the parent is
-    // killed with it or ends immediately.
+    // SAFETY: as with vfork(2), only the child uses the stack until it ends. Afterwards the parent
+    // is killed with it or ends immediately.
     #[allow(unsafe_code, reason = "the standard library has no such call")]
     let child = unsafe {
         let flags = libc::CLONE_VM | libc::CLONE_VFORK | libc::SIGCHLD;
@@ -56,7 +56,7 @@ fn eat() {
     }
 }
 
-/// Holds the requested number of MiB until the test sends a line.
+/// Allocates the requested number of MiB and keeps them until the test sends a line.
 fn holder() {
     tell("ready");
     let count: usize = hear().parse().expect("a number");

@@ -1,4 +1,5 @@
-//! Loads pinned to a CPU, for an energy meter whose truth is the busy time of each CPU.
+//! Loads pinned to a CPU, for an energy meter whose true values follow from the busy time of each
+//! CPU.
 
 use std::process::{Command, Stdio};
 use std::thread;
@@ -19,8 +20,8 @@ const CYCLE: u64 = 100;
 const BRIEF: f64 = 0.002;
 
 /// `duty CPU PERCENT`: uses the CPU for this share of the time, from the first line until the
-/// second. A number as a line moves it to that CPU; any other line ends it. Then it reports its use
-/// as `CPU NANOSECONDS` for each CPU.
+/// second. If a line is a number, the load moves to that CPU. Any other line ends the load, which
+/// then reports how long it ran as `CPU NANOSECONDS` for each CPU.
 fn duty() {
     let mut cpu: usize = argument(0).expect("a CPU");
     let percent: u64 = argument(1).expect("percent");
@@ -48,7 +49,7 @@ fn duty() {
 }
 
 /// `brood CPU COUNT MILLISECONDS`: on request, runs COUNT processes one after another. Each uses 2
-/// ms of CPU time, and a pause of MILLISECONDS follows each.
+/// ms of CPU time and is followed by a pause of MILLISECONDS.
 fn brood() {
     pin(None, argument(0).expect("a CPU"));
     let count: u32 = argument(1).expect("a number");

@@ -16,9 +16,9 @@ use rustix::thread::futex;
 
 use super::body::{argument, hear, tell};
 
-/// How long the second load keeps the first one waiting.
+/// How long the second load keeps the first load waiting.
 const HELD: Duration = Duration::from_millis(50);
-/// How long it leaves a lock to the first load.
+/// How long the second load leaves a lock to the first load.
 const LEFT: Duration = Duration::from_millis(2);
 
 pub(super) const LOADS: &[(&str, fn())] = &[("waits-for", waits_for), ("releases", releases)];
@@ -62,7 +62,7 @@ fn shared_word() -> &'static AtomicU32 {
     }
 }
 
-/// Adds to the System V semaphore, or waits until something can be taken from it.
+/// Adds to the System V semaphore, or waits until it can subtract.
 #[allow(unsafe_code, reason = "there is no safe interface")]
 fn semaphore(set: i32, change: i16) {
     let mut operation = libc::sembuf {
@@ -70,13 +70,13 @@ fn semaphore(set: i32, change: i16) {
         sem_op: change,
         sem_flg: 0,
     };
-    // SAFETY: one operation, on the stack.
+    // SAFETY: the call gets one operation, which is on the stack.
     let done = unsafe { libc::semop(set, &raw mut operation, 1) };
     assert_eq!(done, 0, "the set exists");
 }
 
-/// Blocks a thread on each thing that the other load, which is ready, releases, and one on children
-/// that run in the group of the other load.
+/// Blocks one thread on each object that the other load releases, and one thread on children that
+/// run in the group of the other load. The other load is ready.
 fn waits_for() {
     let read = |name: &str| fs::read_to_string(folder().join(name)).expect("it was written");
     let [by_open, by_process, mut fifo] = ["flock", "fcntl", "fifo"].map(file);
@@ -120,7 +120,7 @@ fn releases() {
     let tcp = TcpListener::bind("127.0.0.1:0").expect("a port");
     write("address", tcp.local_addr().expect("bound").to_string());
     #[allow(unsafe_code, reason = "there is no safe interface")]
-    // SAFETY: it takes integers only.
+    // SAFETY: the function takes integers only.
     let set = unsafe { libc::semget(libc::IPC_PRIVATE, 1, 0o600) };
     write("set", set.to_string());
     let word = shared_word();
@@ -165,7 +165,7 @@ fn releases() {
     ]);
     hear();
     #[allow(unsafe_code, reason = "there is no safe interface")]
-    // SAFETY: it takes integers only.
+    // SAFETY: the function takes integers only.
     unsafe {
         libc::semctl(set, 0, libc::IPC_RMID);
     }

@@ -1,4 +1,4 @@
-//! A load that executes socket commands, with one answer per line.
+//! A load that executes socket commands and replies to each with one line.
 
 use std::fs::File;
 use std::io::{Read as _, Write as _, stdin};
@@ -30,7 +30,7 @@ struct Open {
 /// `settle`, `accept`, `lend`, `join`, `send BYTES`, `serve`, `sendfile PATH`, `receive BYTES`,
 /// `drain`, `finish`, `close`, `unlisten`, `multipath ADDRESS` (listens) and `multiply ADDRESS`
 /// (connects) with Multipath TCP, `post` (sends a connection to a socket that is never read), `hold
-/// ADDRESS COUNT`, `short ADDRESS COUNT`, `spread PORT COUNT`. Each command answers with its own
+/// ADDRESS COUNT`, `short ADDRESS COUNT`, `spread PORT COUNT`. Each command replies with its own
 /// address, a number, or `error ERRNO`.
 fn sockets() {
     tell("ready");
@@ -222,7 +222,7 @@ impl Open {
 fn short(address: &str) -> std::io::Result<()> {
     let mut stream = TcpStream::connect(address)?;
     stream.shutdown(Shutdown::Write)?;
-    // Waits for the other side's end; otherwise its queue would overflow.
+    // Waits until the other side closes. Otherwise the other side's queue would overflow.
     stream.read(&mut [0]).map(drop)
 }
 
@@ -284,7 +284,8 @@ fn stream_socket(v6: bool) -> std::io::Result<OwnedFd> {
     Ok(socket(family, SocketType::STREAM, None)?)
 }
 
-/// Accepts a connection from the listener on standard input, reads it to its end, and ends.
+/// Accepts a connection from the listener on standard input, reads until the peer closes, and
+/// exits.
 fn accepter() {
     let listener = stdin().as_fd().try_clone_to_owned().expect("a listener");
     let (mut stream, _) = TcpListener::from(listener).accept().expect("a connection");
@@ -292,7 +293,7 @@ fn accepter() {
     while stream.read(&mut block).is_ok_and(|bytes| bytes > 0) {}
 }
 
-/// Accepts connections, waits until the other sides end, and closes.
+/// Accepts connections, waits until the other side closes each one, and closes it.
 fn serve(listener: &TcpListener) {
     while let Ok((mut stream, _)) = listener.accept() {
         thread::spawn(move || {

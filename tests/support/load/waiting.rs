@@ -1,7 +1,6 @@
-//! Loads that wait for a CPU. Loads that end by themselves report the waits of each of their
-//! processes by the kernel's account, as `waited PID NANOSECONDS`. The source is field 2 of
-//! schedstat, which each thread reads for itself before it ends, because it is not readable
-//! afterwards.
+//! Loads that wait for a CPU. A load that ends by itself reports how long each of its processes
+//! waited according to the kernel, as `waited PID NANOSECONDS`. The source is field 2 of schedstat.
+//! Each thread reads its own file before it ends, because the file is not readable afterwards.
 
 use std::fs;
 use std::process::{Child, Command};
@@ -38,10 +37,10 @@ pub(super) const LOADS: &[(&str, fn())] = &[
     ("mergeable", mergeable),
 ];
 
-/// Waits of the ended threads of this process, in nanoseconds.
+/// How long the ended threads of this process waited, in nanoseconds.
 static WAITED: AtomicU64 = AtomicU64::new(0);
 
-/// Returns the waits of the calling thread so far, in nanoseconds.
+/// Returns how long the calling thread has waited so far, in nanoseconds.
 fn waited() -> u64 {
     let text = fs::read_to_string("/proc/thread-self/schedstat").expect("schedstat");
     let field = text.split_whitespace().nth(1).expect("a second field");
@@ -49,17 +48,18 @@ fn waited() -> u64 {
 }
 
 /// Keeps the calling thread from waiting by making it a real-time thread. The thread is about to
-/// end, and waits after it has read its account would be lost. If the group does not allow
-/// real-time threads, a short wait remains possible.
+/// end, and no figure would contain a wait after the thread has read its account. If the group does
+/// not allow real-time threads, a short wait remains possible.
 #[allow(unsafe_code, reason = "rustix has no sched_setscheduler")]
 fn wait_no_more() {
     let parameter = libc::sched_param { sched_priority: 1 };
-    // SAFETY: the struct lives during the call.
+    // SAFETY: the struct lives until the call returns.
     let _ = unsafe { libc::sched_setscheduler(0, libc::SCHED_FIFO, &raw const parameter) };
 }
 
-/// Records the waits of the calling thread before it ends. Threads do this one after another,
-/// because many that end together would wait for each other after reading.
+/// Records how long the calling thread waited, just before the thread ends. Threads do this one
+/// after another. If many ended together, they would wait for each other after they have read their
+/// accounts.
 fn note() {
     static ONE: Mutex<()> = Mutex::new(());
     let _one = ONE.lock();
@@ -67,14 +67,14 @@ fn note() {
     WAITED.fetch_add(waited(), Ordering::Relaxed);
 }
 
-/// Reports the waits, from the last thread of the process.
+/// Reports the waits. Called by the last thread of the process.
 fn report() {
     wait_no_more();
     let total = WAITED.load(Ordering::Relaxed) + waited();
     tell(&format!("waited {} {total}", std::process::id()));
 }
 
-/// Longer than the period of a quota.
+/// How long the load rests, which is longer than the period of a quota.
 const REST: Duration = Duration::from_millis(150);
 
 fn micros(at: usize) -> Option<Duration> {
@@ -249,7 +249,7 @@ fn moved() {
                 while Instant::now() < end {
                     burn(0.0005);
                 }
-                // The thread is no longer moved; otherwise it could wait after it has reported its
+                // The thread is no longer moved. Otherwise it could wait after it has reported its
                 // waits.
                 thread::sleep(Duration::from_millis(50));
                 note();
@@ -293,8 +293,8 @@ fn movers() {
 
 /// `THREADS`: after the command `sleep`, this many threads fall asleep on the last CPU one after
 /// another. Each is moved to the first CPU immediately. Another thread keeps the last CPU busy.
-/// After the command `wake`, they wake up and end. The answer is the kernel's figure for each
-/// thread's wait since it fell asleep.
+/// After the command `wake`, the sleeping threads wake up and end. The reply is how long each
+/// thread has waited since it fell asleep, according to the kernel.
 fn moved_asleep() {
     tell("ready");
     loop {
@@ -327,8 +327,8 @@ fn fall_asleep() -> JoinHandle<u64> {
     let sleeper = thread::spawn(move || {
         pin(None, last_cpu());
         sender.send(gettid()).expect("somebody listens");
-        // With a low weight, its use far exceeds its share, so the scheduler does not pick it for a
-        // while.
+        // With a low weight, the thread far exceeds its share of the CPU, so the scheduler does not
+        // pick it for a while.
         setpriority_process(None, 19).expect("less is allowed");
         burn(0.001);
         let before = waited();
@@ -347,7 +347,7 @@ fn fall_asleep() -> JoinHandle<u64> {
     sleeper
 }
 
-/// `MEGABYTES`: memory that the kernel may scan for identical pages.
+/// `MEGABYTES`: allocates memory that the kernel may scan for identical pages.
 #[allow(unsafe_code, reason = "the standard library has no madvise")]
 fn mergeable() {
     let length = argument::<usize>(0).expect("MEGABYTES") << 20;

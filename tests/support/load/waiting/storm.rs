@@ -1,6 +1,6 @@
 //! Wake-ups of threads that are running or already queued.
 //!
-//! Each thread constantly reads its own account. No single wait can have been longer than the
+//! Each thread constantly reads its own account. A single wait cannot have been longer than the
 //! growth between two readings.
 
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, Ordering};
@@ -153,7 +153,7 @@ fn futex(operation: libc::c_int) {
         tv_nsec: 1_000_000,
     };
     let value = u32::from(operation == libc::FUTEX_WAKE);
-    // SAFETY: the word is static, and the time lives during the call.
+    // SAFETY: the word is static, and the time lives until the call returns.
     unsafe {
         let operation = operation | libc::FUTEX_PRIVATE_FLAG;
         libc::syscall(
@@ -170,7 +170,7 @@ fn futex(operation: libc::c_int) {
 fn signal_victim() {
     let victim = VICTIM.load(Ordering::Relaxed);
     if victim != 0 {
-        // SAFETY: it sends a signal to a thread of this process, or fails.
+        // SAFETY: the call sends a signal to a thread of this process, or fails.
         unsafe {
             libc::syscall(libc::SYS_tgkill, libc::getpid(), victim, libc::SIGUSR1);
         }
