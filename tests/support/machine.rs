@@ -2,8 +2,9 @@
 //! others.
 //!
 //! The locks are the kernel's (`flock`), on directories that exist on every machine. Tests of
-//! another process, tree or user therefore respect them, and a killed test releases them. A test
-//! takes them first, so that its own time limits do not include the wait.
+//! another process, source tree or user therefore respect them, and the kernel releases the locks
+//! of a killed test. A test takes the locks before anything else, so that its own time limits do
+//! not include the wait for them.
 
 use std::cell::Cell;
 use std::env;
@@ -19,24 +20,24 @@ use super::oracle;
 /// there by another user (`fs.protected_regular`).
 const WHOLE: &str = "/tmp";
 
-/// Nice value of the agent under test and of the test itself. On a busy machine they get most of a
-/// CPU, nine times the share of each other process. In a test's own group, the weight of the group
-/// applies instead.
+/// Nice value of the agent under test and of the test itself. On a busy machine each of them gets
+/// most of a CPU, nine times the share of any other process. In a test's own group, the weight of
+/// the group applies instead.
 const NICE: i32 = -10;
 
-/// A part of the machine that a test can have for itself while it shares the rest.
+/// Something that a test can reserve for itself while it shares the rest of the machine.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Part {
     /// The last CPU, to which loads are pinned in groups of maximum weight. A test with such a
-    /// group on any CPU needs it too, because the group could take the last CPU.
+    /// group on any CPU also needs it, because the group could take the last CPU.
     LastCpu,
-    /// Groups in shared places (`/docker`, `/system.slice`), thousands of groups, or the
+    /// Groups in shared directories (`/docker`, `/system.slice`), thousands of groups, or the
     /// directories of container runtimes.
     Groups,
 }
 
 impl Part {
-    /// Returns its name and the directory that represents it.
+    /// Returns the name of the part and the directory that represents it.
     fn place(self) -> (&'static str, &'static str) {
         match self {
             Self::LastCpu => ("last-cpu", "/sys/devices/system/cpu"),
@@ -45,25 +46,25 @@ impl Part {
     }
 }
 
-/// The machine, or a share of it, until dropped.
+/// The machine, or a share of it. Dropping the value releases it.
 #[must_use]
 pub(crate) struct Machine {
     _locks: Vec<File>,
 }
 
-/// Takes the machine for this test alone. The test compares figures of the whole machine, changes
-/// it, or takes a CPU from everything else by a real-time priority.
+/// Reserves the machine for this test. Such a test compares figures of the whole machine, changes
+/// the machine, or takes a CPU from everything else through a real-time priority.
 pub(crate) fn alone() -> Machine {
     declare("alone");
     take(&[(WHOLE, FlockOperation::LockExclusive)])
 }
 
-/// Takes a share of the machine. The test asserts only what other loads do not change.
+/// Takes a share of the machine. Such a test asserts only what other loads do not change.
 pub(crate) fn shared() -> Machine {
     shared_but(&[])
 }
 
-/// Like [`shared`], with parts that no other test has at the same time.
+/// Like [`shared`], but no other test uses the given parts at the same time.
 pub(crate) fn shared_but(parts: &[Part]) -> Machine {
     let names = parts.iter().map(|part| format!(" {}", part.place().0));
     declare(&format!("shared{}", names.collect::<String>()));
@@ -74,8 +75,8 @@ pub(crate) fn shared_but(parts: &[Part]) -> Machine {
     take(&[whole].into_iter().chain(parts).collect::<Vec<_>>())
 }
 
-/// Takes the locks in this fixed order (the whole, the last CPU, the groups), which prevents
-/// deadlocks.
+/// Takes the locks in this fixed order (the whole machine, the last CPU, the groups), which
+/// prevents deadlocks.
 fn take(locks: &[(&str, FlockOperation)]) -> Machine {
     let lock = |(folder, operation): &(&str, FlockOperation)| {
         let folder = File::open(folder).unwrap_or_else(|e| panic!("{folder}: {e}"));
@@ -91,8 +92,8 @@ fn take(locks: &[(&str, FlockOperation)]) -> Machine {
     machine
 }
 
-/// Reports the needs to `cargo xtask blackbox`, which asks each test before it runs it, and then
-/// ends the process.
+/// Reports what the test needs to `cargo xtask blackbox`, and ends the process. The runner asks
+/// each test before it runs the test.
 #[allow(clippy::exit, reason = "nothing of the test is to run")]
 fn declare(wants: &str) {
     if env::var_os("NOCTULE_ASK").is_some() {
@@ -108,11 +109,11 @@ thread_local! {
     static STOLEN_BEFORE: Cell<f64> = const { Cell::new(0.0) };
 }
 
-/// Returns the maximum steal time since the test began, in seconds. It must be called from the
-/// test's own thread. The kernel learns of steal time only when the CPU is back. A thread's figure
-/// read in the meantime is too large by that amount, until the kernel has caught up.
+/// Returns the maximum steal time since the test began, in seconds. The test's own thread must call
+/// this. The kernel learns of steal time only when the CPU runs again. Until then, a thread's
+/// figure is too large by the steal time.
 pub(crate) fn stolen() -> f64 {
-    /// The unit of `/proc/stat`, which excludes a unit that has just begun.
+    /// The unit of `/proc/stat`, which does not contain the unit in progress.
     const TICK: f64 = 0.01;
     let told = oracle::node_time().steal - STOLEN_BEFORE.get();
     if told > 0.0 { told + TICK } else { 0.0 }

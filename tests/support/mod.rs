@@ -1,4 +1,4 @@
-//! Shared helpers of the tests: the binary, their own cgroups, the kernel's figures.
+//! Shared helpers of the tests: the binary, cgroups for tests, and the kernel's figures.
 
 #![allow(dead_code, reason = "each test uses only some of them")]
 
@@ -45,15 +45,14 @@ use serde_json::Value;
 
 pub(crate) use machine::{Part, alone, shared, shared_but, stolen};
 
-/// Path of the binary under test: cargo's, or its path on the machine for which the tests are
+/// Path of the binary under test: cargo's path, or the path on the machine for which the tests are
 /// built.
 pub(crate) const NOCTULE: &str = match option_env!("NOCTULE_BINARY") {
     Some(path) => path,
     None => env!("CARGO_BIN_EXE_noctule"),
 };
 
-/// Tells threads to stop when dropped, even after a failed assertion, because a scope waits for
-/// them.
+/// Stops threads when dropped, even after a failed assertion, because a scope waits for them.
 pub(crate) struct StopAtEnd<'a>(pub(crate) &'a AtomicBool);
 
 impl Drop for StopAtEnd<'_> {
@@ -92,8 +91,8 @@ pub(crate) fn noctule(args: &[&str]) -> Output {
     output.expect("the binary can be started")
 }
 
-/// Returns the JSON that `noctule` prints with these arguments; it must succeed. With a command,
-/// the JSON is on standard error.
+/// Returns the JSON that `noctule` prints with these arguments. The command must succeed. If the
+/// arguments contain a command, the JSON is on standard error.
 pub(crate) fn json(args: &[&str]) -> Value {
     let output = noctule(args);
     let errors = String::from_utf8_lossy(&output.stderr);
@@ -111,7 +110,7 @@ pub(crate) fn json(args: &[&str]) -> Value {
     serde_json::from_str(answer).unwrap_or_else(|e| panic!("{args:?}: {e}\n{errors}"))
 }
 
-/// Returns the rows of a `stat --json` answer that `keep` selects.
+/// Returns the rows of `stat --json` output that `keep` selects.
 pub(crate) fn rows(answer: &Value, keep: impl Fn(&Value) -> bool) -> Vec<&Value> {
     let rows = answer["rows"].as_array().expect("rows");
     rows.iter().filter(|row| keep(row)).collect()
@@ -133,15 +132,15 @@ pub(crate) fn kernel() -> (u32, u32) {
     (number().expect("major"), number().expect("minor"))
 }
 
-/// Returns the factor by which this machine is slower than a real processor, which an emulated
-/// machine states in its environment.
+/// Returns the factor by which this machine is slower than a real processor. The environment of an
+/// emulated machine contains the factor.
 pub(crate) fn slowness() -> f64 {
     let said = std::env::var("NOCTULE_SLOWNESS");
     said.map_or(1.0, |text| text.parse().expect("a number"))
 }
 
 /// Fails unless `actual` is within `share` of `expected`, or within `slack` in its unit. The slack
-/// covers the kernel's own work between two figures, and grows on a slow machine.
+/// covers what the kernel does between two figures, and grows on a slow machine.
 #[track_caller]
 pub(crate) fn assert_close(what: &str, actual: f64, expected: f64, share: f64, slack: f64) {
     let off = (actual - expected).abs();
@@ -152,21 +151,20 @@ pub(crate) fn assert_close(what: &str, actual: f64, expected: f64, share: f64, s
     );
 }
 
-/// Returns the seconds of `CLOCK_MONOTONIC`.
+/// Returns the time of `CLOCK_MONOTONIC` in seconds.
 pub(crate) fn now() -> f64 {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
     time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
 }
 
-/// Calls `find` every few milliseconds until it returns an answer. It fails after two minutes,
-/// which is far longer than anything takes even on a busy machine. An emulated machine gets six
-/// minutes.
+/// Calls `find` every few milliseconds until it returns a value. Fails after two minutes, which is
+/// far longer than anything takes even on a busy machine. An emulated machine gets six minutes.
 #[track_caller]
 pub(crate) fn wait_for<T>(what: &str, find: impl FnMut() -> Option<T>) -> T {
     wait_for_or_explain(what, find, String::new)
 }
 
-/// Like [`wait_for`]; on failure it prints the output of `explain`.
+/// Like [`wait_for`]. On failure, prints the output of `explain`.
 #[track_caller]
 pub(crate) fn wait_for_or_explain<T>(
     what: &str,
@@ -185,7 +183,7 @@ pub(crate) fn wait_for_or_explain<T>(
     }
 }
 
-/// Waits until a command waits for its end, when everything is attached.
+/// Waits until everything is attached and the command only waits for its end.
 #[track_caller]
 pub(crate) fn wait_until_it_waits(child: &mut std::process::Child) {
     wait_until("it waits for its end", || {

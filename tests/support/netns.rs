@@ -21,19 +21,20 @@ impl Namespace {
         this
     }
 
-    /// Returns the path of its file.
+    /// Returns the path of the namespace's file.
     pub(crate) fn path(&self) -> String {
         format!("/run/netns/{}", self.name)
     }
 
-    /// Returns a command that runs in it.
+    /// Returns a command that runs in the namespace.
     pub(crate) fn command(&self, program: &str) -> Command {
         let mut command = Command::new("ip");
         command.args(["netns", "exec", &self.name, program]);
         command
     }
 
-    /// Runs a function in it, on a separate thread. Commands started there run in it too.
+    /// Runs a function in the namespace, on a separate thread. Commands that the function starts
+    /// also run in the namespace.
     pub(crate) fn run<T: Send>(&self, what: impl FnOnce() -> T + Send) -> T {
         use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
         use std::os::fd::AsFd as _;
@@ -49,7 +50,7 @@ impl Namespace {
         })
     }
 
-    /// Returns the JSON output of `ip` in it.
+    /// Returns the JSON output of `ip` in the namespace.
     pub(crate) fn ip_json(&self, args: &[&str]) -> serde_json::Value {
         let mut command = Command::new("ip");
         command.args(["-n", self.name.as_str(), "-json"]).args(args);
@@ -57,7 +58,7 @@ impl Namespace {
         serde_json::from_slice(&output.stdout).expect("JSON")
     }
 
-    /// Runs `ip` in it.
+    /// Runs `ip` in the namespace.
     pub(crate) fn ip(&self, args: &[&str]) {
         ip(&[&["-n", self.name.as_str()], args].concat());
     }
@@ -69,7 +70,7 @@ impl Namespace {
         assert!(status.expect("a shell").success(), "{script}");
     }
 
-    /// Returns the number of segments retransmitted in it.
+    /// Returns the number of segments that were retransmitted in the namespace.
     pub(crate) fn retransmits(&self) -> u64 {
         self.tcp("RetransSegs")
     }
@@ -125,9 +126,10 @@ pub(crate) struct Link {
 impl Link {
     pub(crate) const NEAR: &str = "10.77.0.1";
     pub(crate) const FAR: &str = "10.77.0.2";
-    /// An address behind [`Link::FAR`], which answers that it is unreachable.
+    /// An address behind [`Link::FAR`]. A packet to it gets an ICMP message that the address is
+    /// unreachable.
     pub(crate) const UNREACHABLE: &str = "10.88.0.1";
-    /// An address on the link that never answers.
+    /// An address on the link from which no reply ever comes.
     pub(crate) const SILENT: &str = "10.77.0.9";
 
     pub(crate) fn new() -> Self {
@@ -162,8 +164,7 @@ impl Link {
         assert!(output.status.success(), "{words}");
     }
 
-    /// Puts a short queue and a slow link behind the near side. Packets are dropped if the queue is
-    /// full.
+    /// Adds a short queue and a slow link to the near side. The queue drops packets if it is full.
     pub(crate) fn narrow(&self) {
         let words = "qdisc replace dev link0 root tbf rate 20mbit burst 3000 limit 6000";
         let mut command = self.near.command("tc");

@@ -218,8 +218,8 @@ fn is_name(text: &str, colon: bool) -> bool {
     text.starts_with(start) && text.chars().all(|c| start(c) || c.is_ascii_digit())
 }
 
-/// Returns whether it is a plain decimal number: no NaN, no infinity, nothing that only some
-/// parsers accept.
+/// Returns whether the text is a plain decimal number. NaN, infinity and forms that only some
+/// parsers accept are not.
 fn is_number(text: &str) -> bool {
     let digits = |t: &str| !t.is_empty() && t.bytes().all(|b| b.is_ascii_digit());
     let unsigned = text.strip_prefix('-').unwrap_or(text);

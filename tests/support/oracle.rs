@@ -5,21 +5,22 @@ use std::fs;
 use std::mem::MaybeUninit;
 use std::path::PathBuf;
 
-/// Returns the CPU time of a process in seconds: the sum of field 1 of its threads' schedstat. The
-/// kernel updates the figure of a running thread at the scheduler tick (4 ms at 250 Hz).
+/// Returns the CPU time of a process in seconds, which is the sum of field 1 of its threads'
+/// schedstat. The kernel updates the figure of a running thread at the scheduler tick (4 ms at 250
+/// Hz).
 pub(crate) fn schedstat_seconds(pid: u32) -> f64 {
     schedstat(pid, 0)
 }
 
-/// Like [`schedstat_seconds`], for the leader only; `None` if it has ended.
+/// Like [`schedstat_seconds`], for the leader only. Returns `None` if the leader has ended.
 pub(crate) fn leader_seconds(pid: u32) -> Option<f64> {
     let text = fs::read_to_string(format!("/proc/{pid}/schedstat")).ok()?;
     let nanoseconds: u64 = text.split_whitespace().next()?.parse().ok()?;
     Some(nanoseconds as f64 / 1e9)
 }
 
-/// Returns how long the live threads of a process waited for a CPU, in seconds: the sum of field 2
-/// of their schedstat. The kernel adds a wait when it ends.
+/// Returns how long the live threads of a process waited for a CPU, in seconds. This is the sum of
+/// field 2 of their schedstat. The kernel adds a wait when the wait ends.
 pub(crate) fn waited_seconds(pid: u32) -> f64 {
     schedstat(pid, 1)
 }
@@ -28,7 +29,7 @@ fn schedstat(pid: u32, field: usize) -> f64 {
     schedstat_sum(pid, field) as f64 / 1e9
 }
 
-/// Returns how often the live threads of a process got a CPU: field 3.
+/// Returns how often the live threads of a process got a CPU (field 3 of schedstat).
 pub(crate) fn runs(pid: u32) -> u64 {
     schedstat_sum(pid, 2)
 }
@@ -72,8 +73,8 @@ pub(crate) fn cpus_online() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
 }
 
-/// Returns the CPU time of a process in seconds by its CPU clock: the sum over its live and ended
-/// threads. It is as current as [`schedstat_seconds`].
+/// Returns the CPU time of a process in seconds from the CPU clock of the process. The clock sums
+/// live and ended threads, and is as current as [`schedstat_seconds`].
 #[allow(
     unsafe_code,
     reason = "the standard library has no CPU clock of another process"
@@ -92,8 +93,8 @@ pub(crate) fn process_seconds(pid: u32) -> f64 {
     time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
 }
 
-/// Reaps a child. Returns its CPU time and that of its own reaped children, in seconds; the kernel
-/// rounds it to microseconds.
+/// Reaps a child. Returns the CPU time of the child and of the children that it reaped, in seconds.
+/// The kernel rounds the time to microseconds.
 #[allow(unsafe_code, reason = "wait4 has no safe form in the standard library")]
 pub(crate) fn reap(pid: u32) -> f64 {
     let mut usage = MaybeUninit::<libc::rusage>::uninit();
@@ -172,7 +173,7 @@ pub(crate) struct NodeTime {
     pub(crate) idle: f64,
     /// Steal time.
     pub(crate) steal: f64,
-    /// Time in interrupts and softirqs. Some kernels exclude this time from the time of the tasks.
+    /// Time in interrupts and softirqs. Some kernels do not count this time as time of the tasks.
     pub(crate) interrupts: f64,
 }
 

@@ -11,8 +11,8 @@ use tempfile::TempDir;
 
 use super::http::request;
 
-/// Returns whether promtool accepts an exposition, and its output, which is empty for a perfect
-/// one.
+/// Returns whether promtool accepts an exposition, and promtool's output, which is empty for a
+/// perfect exposition.
 pub(crate) fn promtool(text: &str) -> (bool, String) {
     let mut child = Command::new("promtool")
         .args(["check", "metrics"])
@@ -41,7 +41,7 @@ pub(crate) struct Prometheus {
 }
 
 impl Prometheus {
-    /// Starts a server that scrapes this address each second, as the job `noctule`.
+    /// Starts a server that scrapes this address each second, under the job name `noctule`.
     pub(crate) fn scraping(target: &str) -> Self {
         Self::scraping_with(target, None, &[])
     }
@@ -136,7 +136,7 @@ impl Prometheus {
 
 impl Drop for Prometheus {
     fn drop(&mut self) {
-        // No clean shutdown is required, because the data is deleted too. The server may have
+        // No clean shutdown is required, because the data is also deleted. The server may have
         // ended.
         let _ = self.child.kill();
         let _ = self.child.wait();

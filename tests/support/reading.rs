@@ -49,8 +49,8 @@ impl Reading {
         })
     }
 
-    /// Scrapes until the figures are newer than this call and `find` returns something. A series
-    /// appears once its subject's name is settled.
+    /// Scrapes until the figures are newer than this call and `find` returns a value. A series
+    /// appears once the name of its subject is known.
     pub(crate) fn fresh_with<T>(agent: &Agent, what: &str, find: impl Fn(&Self) -> Option<T>) -> T {
         let called = now();
         wait_for(what, || {
@@ -98,8 +98,8 @@ impl Reading {
         assert!(!found.is_empty(), "the agent lists no losses");
         found
             .into_iter()
-            // Since 6.12 the start of a wait is occasionally lost, when a sleeper is migrated. A
-            // container test mounts a file system that does not answer, which affects every agent.
+            // Since 6.12 the start of a wait is occasionally lost when a sleeper is migrated. A
+            // container test mounts a file system that does not reply, which affects every agent.
             .filter(|(kind, _)| !["wait_start", "names_hang"].contains(kind))
             .filter(|(kind, count)| *count != 0.0 && !loses(kind))
             .collect()

@@ -19,7 +19,8 @@ pub(crate) struct Receiver {
     folder: TempDir,
     pub(crate) http: u16,
     pub(crate) grpc: u16,
-    /// Files of its certificate, its key and the authority of its clients; empty without TLS.
+    /// Files of the receiver's certificate, its key and the authority of its clients. Empty without
+    /// TLS.
     tls: Vec<PathBuf>,
 }
 
@@ -35,7 +36,7 @@ pub(crate) struct Point {
     pub(crate) attributes: BTreeMap<String, String>,
     pub(crate) start_ns: u64,
     pub(crate) time_ns: u64,
-    /// The value; for a histogram, its sum.
+    /// The value. For a histogram, the sum of its values.
     pub(crate) value: f64,
     /// For a histogram only: the count, and the sum over its buckets.
     pub(crate) counts: Option<(u64, u64)>,
@@ -67,8 +68,8 @@ impl Receiver {
         Self::start_as(tls_files(authority, name))
     }
 
-    /// From its next start, uses the certificate of another authority, and requires it of its
-    /// clients.
+    /// From its next start, the receiver uses the certificate of another authority, and requires
+    /// client certificates of that authority.
     pub(crate) fn take_tls(&mut self, authority: &Authority) {
         self.tls = tls_files(authority, "receiver");
     }
@@ -85,7 +86,7 @@ impl Receiver {
         this
     }
 
-    /// Starts it again on the same ports. It keeps what it received.
+    /// Restarts the receiver on the same ports. The receiver keeps what it has received.
     pub(crate) fn start_again(&mut self) {
         let script = concat!(env!("CARGO_MANIFEST_DIR"), "/../../scripts/receiver.sh");
         let mut command = Command::new(script);
@@ -121,8 +122,8 @@ impl Receiver {
         }
     }
 
-    /// Removes an incomplete line that was being written when the receiver ended. Unanswered
-    /// requests are sent again.
+    /// Removes a line that the receiver had not finished when it ended. The agent sends such a
+    /// request again, because it got no response.
     fn forget_half_a_line(&self) {
         let got = self.folder.path().join("got");
         let bytes = fs::read(&got).unwrap_or_default();
@@ -133,7 +134,7 @@ impl Receiver {
         }
     }
 
-    /// Sets its future answers, in the format of scripts/receiver.py.
+    /// Sets the future responses, in the format of scripts/receiver.py.
     pub(crate) fn answer(&self, json: &str) {
         let mut stream = TcpStream::connect(("127.0.0.1", self.http)).expect("it listens");
         let head = format!(
@@ -148,8 +149,8 @@ impl Receiver {
         assert!(answer.starts_with("HTTP/1.1 204"), "{answer}");
     }
 
-    /// Returns the accepted requests, in order. A duplicate counts once: the receiver ended, or was
-    /// too slow, before its answer was read.
+    /// Returns the accepted requests, in order. A duplicate counts once. Duplicates occur if the
+    /// receiver ended, or was too slow, before the agent had read the response.
     pub(crate) fn requests(&self, signal: &str) -> Vec<Value> {
         let text = fs::read_to_string(self.folder.path().join("got")).unwrap_or_default();
         // The last line may be incomplete.
@@ -200,7 +201,7 @@ fn list<'a>(value: &'a Value, key: &str) -> &'a [Value] {
     value[key].as_array().map_or(&[], Vec::as_slice)
 }
 
-/// Returns attributes with their values in JSON form, text without quotes.
+/// Returns attributes with their values in JSON form. Strings have no quotes.
 fn attributes(value: &Value) -> BTreeMap<String, String> {
     let pair = |it: &Value| {
         let key = it["key"].as_str().expect("a key").to_owned();
@@ -214,7 +215,7 @@ fn attributes(value: &Value) -> BTreeMap<String, String> {
     list(value, "attributes").iter().map(pair).collect()
 }
 
-/// Parses a 64-bit integer, which is text in JSON.
+/// Parses a 64-bit integer, which is a string in JSON.
 fn number(value: &Value) -> u64 {
     value
         .as_str()
