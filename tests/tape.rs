@@ -1,4 +1,4 @@
-//! Tests that a recording gives the same answers as the live system gave.
+//! Tests that a recording gives the same output as the live system gave.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt as _;
@@ -11,7 +11,7 @@ use tempfile::TempDir;
 use super::support::agent::Agent;
 use super::support::{self, NOCTULE, json, noctule};
 
-/// Short-lived processes, and connections.
+/// Starts short-lived processes and makes connections.
 const CHURN: &str = "for i in $(seq 40); do sh -c 'i=0; while [ $i -lt 3000 ]; do i=$((i+1)); done'; sleep 0.1; done";
 
 fn folder() -> TempDir {
@@ -96,7 +96,7 @@ fn a_recording_has_the_events_that_were_shown() {
     assert!(live.lines().count() > 40, "{live}");
     let from = noctule(&["events", "--json", "--from", &tape]);
     assert_eq!(String::from_utf8_lossy(&from.stdout), live);
-    // A filter that the BPF programs would have applied.
+    // The BPF programs apply this filter on a live system.
     let exits = noctule(&["events", "--json", "--kind", "oom", "--from", &tape]);
     assert_eq!(String::from_utf8_lossy(&exits.stdout), "");
 }
@@ -154,7 +154,7 @@ fn an_agent_serves_the_figures_of_a_recording() {
     for end in ["from_unix_nano", "to_unix_nano"] {
         assert_eq!(recorded[end], info["spans"][0][end], "{recorded}");
     }
-    // The last interval, as computed by stat.
+    // The last interval, as computed by `stat`.
     let last = [
         "stat", "--by", "process", "--json", "--from", &tape, "--for", "1ms",
     ];
@@ -171,9 +171,9 @@ fn an_agent_serves_the_figures_of_a_recording() {
         .iter()
         .filter(|it| it.name.ends_with("_cpu_seconds_total"));
     assert!(used.map(|it| it.value).sum::<f64>() > 0.0);
-    // It stays at the end of the recording.
+    // The API stays at the last batch of the recording.
     assert_eq!(api("node")["sequence"], api("node")["sequence"]);
-    // The configuration can keep command lines from those who reach the address.
+    // The configuration can hide command lines from clients of the address.
     let config = folder.path().join("config.toml");
     fs::write(&config, "[web]\nevents = false\n").expect("a file");
     let silent = Agent::start(&["--from", &tape, "--config", &text(&config)]);
@@ -304,7 +304,7 @@ fn a_killed_agent_leaves_what_it_had_written() {
         drop(agent);
         let info = json(&["tape", "info", "--json", &tape]);
         assert_eq!(info["damages"], Value::Array(Vec::new()));
-        // Counters start again, so each run is a separate span.
+        // Counters restart, so each run is a separate span.
         assert_eq!(
             info["spans"].as_array().map(Vec::len),
             Some(round),
@@ -319,7 +319,7 @@ fn a_killed_agent_leaves_what_it_had_written() {
     }
 }
 
-/// What remains of an agent that recorded onto a small disk until it was full.
+/// Result of an agent that recorded onto a small disk until the disk was full.
 struct Full {
     /// Whether the oldest segment was removed. If not, the disk is too small for two segments.
     went: bool,
@@ -337,7 +337,7 @@ fn segments(tape: &Path) -> Vec<(String, u64)> {
     };
     let size = |folder: &Path| -> u64 {
         let files = names(folder).into_iter();
-        // It may have been removed.
+        // The file may have been removed.
         let files = files.filter_map(|file| Some(fs::metadata(file).ok()?.blocks() * 512));
         files.sum()
     };

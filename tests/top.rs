@@ -28,7 +28,7 @@ impl Top {
         Self::with("", "CPU%", width, height)
     }
 
-    /// Starts `top` with more arguments. `title` is a heading of its first table.
+    /// Starts `top` with additional arguments. `title` is a heading of its first table.
     fn with(arguments: &str, title: &str, width: u16, height: u16) -> Self {
         let terminal = Terminal::new(width, height);
         let settings = terminal.output_of("stty -g");
@@ -42,7 +42,7 @@ impl Top {
     /// Asserts that the shell has its terminal back, with the same settings as before.
     fn assert_restored(&self) {
         self.terminal.wait_for_prompt();
-        // The status comes first, because any other command would replace it.
+        // The status is checked first, because any other command would replace it.
         assert_eq!(self.terminal.output_of("echo $?"), "0\n");
         assert_eq!(self.terminal.output_of("stty -g"), self.settings);
         assert_eq!(self.terminal.variable("alternate_on"), "0");
@@ -104,8 +104,8 @@ fn strike_keys(terminal: &Terminal) {
         shows_burner(screen) && others.count() == 1
     });
     terminal.keys(&["Escape"]);
-    // Small screens show the name without quotes. The next key must wait until top has read this
-    // one.
+    // Small screens show the name without quotes. The test sends the next key once top has read
+    // this one.
     terminal.wait_for("whole list", |screen| {
         shows_burner(screen) && !screen.contains("urn-m\"") && !screen.contains("/ urn-m")
     });
@@ -223,7 +223,8 @@ fn it_draws_hostile_names_without_obeying_escapes() {
     top.assert_restored();
 }
 
-/// Confines both to the first CPU that this process may use, with priority over everything else.
+/// Confines both processes to the first CPU that the test may use, with priority over everything
+/// else.
 fn confine_to_one_cpu(burners: &[Burner]) {
     let allowed = sched_getaffinity(None).expect("our own");
     let first = (0..CpuSet::MAX_CPU).find(|&cpu| allowed.is_set(cpu));
@@ -241,8 +242,8 @@ fn it_shows_waiting_groups_with_a_verdict() {
     confine_to_one_cpu(&burners);
     let top = Top::with("--waits", "WAIT/s", 160, 30);
     let path = group.path();
-    // Which verdict the group gets depends on other loads on the CPU. It always gets one, because
-    // its two processes compete for one CPU.
+    // Which verdict the group gets depends on other loads on the CPU. The group always gets a
+    // verdict, because its two processes compete for one CPU.
     let verdicts = ["too_many_threads", "hurt_by_neighbour", "hurt_by_kernel"];
     top.terminal.wait_for("group with a verdict", |screen| {
         let line = screen.lines().find(|line| line.contains(&path));
@@ -254,7 +255,8 @@ fn it_shows_waiting_groups_with_a_verdict() {
     top.terminal.wait_for("why", |screen| {
         screen.contains("because") && screen.contains("of the time that it wanted the CPU")
     });
-    // Escape alone: if another key followed at once, the terminal would read Alt and that key.
+    // Escape must not be followed by another key. Otherwise the terminal would read Alt and that
+    // key.
     top.terminal.keys(&["Escape"]);
     top.terminal
         .wait_for("table again", |screen| screen.contains("WAIT/s"));
@@ -266,7 +268,7 @@ fn it_shows_waiting_groups_with_a_verdict() {
     top.assert_restored();
 }
 
-/// Returns the moment shown on a screen of a recording.
+/// Returns the moment that the screen of a recording shows.
 fn moment(screen: &str) -> Option<String> {
     let first = screen.lines().next()?;
     let (before, _) = first.split_once(" (recorded)")?;
@@ -289,8 +291,9 @@ fn figures(screen: &str) -> Vec<&str> {
     lines[1..lines.len() - 1].to_vec()
 }
 
-/// Returns the complete screens of a running `top`, by their time of day, until it ends. A screen
-/// that is just being drawn is incomplete, so a screen counts when two looks in a row are equal.
+/// Returns the complete screens of a running `top`, by their time of day, until `top` ends. A
+/// screen that `top` is drawing is incomplete, so a screen counts only if it is the same in two
+/// successive looks.
 fn screens_until_the_end(terminal: &Terminal) -> BTreeMap<String, String> {
     let (mut screens, mut before) = (BTreeMap::new(), String::new());
     loop {
@@ -318,7 +321,7 @@ fn times(tape: &str) -> Vec<String> {
     let titles = lines.next().expect("titles");
     let time = titles.iter().position(|title| *title == "time");
     let time = time.expect("a column of times");
-    // An export has microseconds, and a batch belongs to the nanosecond at which it was taken.
+    // An export has microseconds, but the time of a batch has nanoseconds.
     let end_of_microsecond = |time: &str| time.replace('Z', "999Z");
     lines.map(|line| end_of_microsecond(line[time])).collect()
 }
@@ -339,7 +342,7 @@ fn a_recording_shows_the_screens_seen_live() {
         ));
         terminal.wait_for("the screen", |screen| time_of_day(screen).is_some());
         let live = screens_until_the_end(&terminal);
-        // It is still ending its recording, and would read the next line.
+        // top is still closing its recording, and would read the next line.
         terminal.wait_for_prompt();
         assert!(live.len() >= 2, "{live:?}");
         terminal.line(&format!("{NOCTULE} top {view} --from {tape}"));

@@ -148,7 +148,7 @@ fn cause_events(folder: &std::path::Path) {
     rustix::process::kill_process(own, rustix::process::Signal::WINCH).expect("ignored");
 }
 
-/// The kernel's tracing and noctule watch the same events of the same thread. The text of each
+/// The kernel's tracing and noctule trace the same events of the same thread. The text of each
 /// event is the same, in the same order.
 #[test]
 #[expect(clippy::too_many_lines, reason = "a list of events")]
@@ -211,7 +211,7 @@ fn texts_equal_the_kernels_own_trace() {
                     let enable = format!("events/{}/enable", event.replacen(':', "/", 1));
                     instance.write(&enable, "1");
                 }
-                // Both see what happens between the marks.
+                // Both traces contain the events between the marks.
                 let mark = rustix::process::getppid();
                 cause_events(folder.path());
                 assert_eq!(mark, rustix::process::getppid());
@@ -221,7 +221,8 @@ fn texts_equal_the_kernels_own_trace() {
             .join()
             .expect("the thread")
     });
-    // The kernel skips programs in interrupts that hit another program. noctule reports how often.
+    // The kernel skips programs in interrupts that arrive during another program. noctule reports
+    // how often.
     let skipped = seen
         .iter()
         .filter_map(|event| event["lost"]["skipped"].as_u64());
@@ -249,7 +250,8 @@ fn texts_equal_the_kernels_own_trace() {
         };
         kernels.entry(name.expect("a name")).or_default().push(line);
     }
-    // Our trace starts before the kernel's and ends after it, so it contains all its events.
+    // Our trace starts before the kernel's trace and ends after it, so it contains all events of
+    // the kernel's trace.
     let (mut compared, mut missing) = (0, 0);
     for (name, theirs) in &kernels {
         let mine = ours.get(name).map_or(&[][..], Vec::as_slice);
@@ -266,7 +268,7 @@ fn texts_equal_the_kernels_own_trace() {
 }
 
 /// The buffer is far too small. Shown and lost events add up to all calls, and each gap is reported
-/// at its place.
+/// where it occurred.
 #[test]
 fn shown_and_lost_events_add_up_to_all_calls() {
     const CALLS: u64 = 200_000;

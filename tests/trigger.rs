@@ -41,7 +41,8 @@ fn done<'a>(events: &'a [Value], trigger: &str) -> Vec<&'a Value> {
         .collect()
 }
 
-/// Calls getuid and getgid, which switch tracing off and on, with closes in between.
+/// Calls getuid and getgid, which switch tracing off and on, and closes descriptors between the
+/// calls.
 fn work() {
     let calls: [fn(); 9] = [uid, uid, gid, uid, gid, gid, uid, gid, uid];
     for (number, call) in (0..).zip(calls) {
@@ -53,7 +54,7 @@ fn work() {
 }
 
 /// Sets triggers on getuid and getgid, both in the kernel's own tracing and in noctule, while one
-/// thread works. Asserts that both show the same closes.
+/// thread works. Asserts that both show the same `close` events.
 fn compare_with_kernel(name: &str, triggers: [&str; 2]) -> Vec<Value> {
     let tracefs = Tracefs::mount();
     let (seen, expected) = thread::scope(|scope| {
@@ -91,8 +92,8 @@ fn compare_with_kernel(name: &str, triggers: [&str; 2]) -> Vec<Value> {
         .map(String::as_str)
         .filter(|line| line.starts_with("sys_close"))
         .collect();
-    // Older kernels write numbers without 0x. The test closes its own open files before and after
-    // the work.
+    // Older kernels write numbers without 0x. The test also closes files of its own before and
+    // after the work.
     let numbered = |texts: Vec<&str>| -> Vec<String> {
         let texts = texts.into_iter().map(|text| text.replace("0x", ""));
         texts.filter(|text| text.contains("fd: 1000")).collect()
@@ -130,15 +131,15 @@ fn enable_event_and_disable_event_match_the_kernel() {
     assert_eq!(done(&seen, &disable).len(), 2);
 }
 
-/// The event that turns tracing on is shown. The kernel omits it if the trigger has a filter and
-/// the event has none.
+/// The event that turns tracing on is shown. The kernel omits that event if the trigger has a
+/// filter and the event itself has none.
 #[test]
 fn the_event_that_turns_tracing_on_is_shown() {
     let _machine = support::shared();
     needs!("cpu_time");
     let tracefs = Tracefs::mount();
     let shown = |texts: Vec<&str>| -> Vec<bool> {
-        // In hexadecimal, with or without 0x.
+        // The number is in hexadecimal, with or without 0x.
         let shown = |end| texts.iter().any(|text| text.ends_with(end));
         ["100000)", "100001)"].map(shown).to_vec()
     };
@@ -219,7 +220,7 @@ fn counts_are_exact_on_all_cpus() {
     let seen = trace.end_json();
     assert_eq!(done(&seen, &format!("traceoff:{COUNT}")).len(), COUNT);
     assert_eq!(done(&seen, "traceon").len(), COUNT);
-    // The stack trigger also uses up its count while tracing is off and nothing is shown.
+    // The stack trigger also uses up its count while tracing is off and no event is shown.
     let stacks = done(&seen, "stacktrace:5000");
     assert!(!stacks.is_empty() && stacks.len() <= 5000, "{stacks:?}");
     for event in stacks {
@@ -237,8 +238,8 @@ fn counts_are_exact_on_all_cpus() {
     }
 }
 
-/// A snapshot shows the last events before the trigger, once, and none before the first trigger. If
-/// an event is given twice, it shows those that match either filter.
+/// A snapshot shows the last events before the trigger, once, and no events before the first
+/// trigger. If an event is given twice, the snapshot shows the events that match either filter.
 #[test]
 fn a_snapshot_shows_the_last_events() {
     let _machine = support::shared();

@@ -1,4 +1,4 @@
-//! A kernel figure over time, for comparison with one taken at some moment.
+//! A figure of the kernel over time, for comparison with a figure that noctule took at some moment.
 
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::thread::{self, JoinHandle};
@@ -54,8 +54,7 @@ impl<T: Send + 'static> Recorder<T> {
 }
 
 impl<T> Record<T> {
-    /// Returns the values just before and just after something that happened between the two
-    /// moments.
+    /// Returns the values just before and just after the period between the two moments.
     fn around(&self, (from, to): (f64, f64)) -> Option<(&T, &T)> {
         let before = self.0.partition_point(|entry| entry.after <= from);
         let after = self.0.partition_point(|entry| entry.before < to);
@@ -65,10 +64,10 @@ impl<T> Record<T> {
         ))
     }
 
-    /// Returns how far noctule's counter strays from the kernel's, which it should follow at a
-    /// constant distance. It is 0 if, at some distance, each value lies between the kernel's values
-    /// just before and just after. Use of a thread that ends while a batch is taken may appear one
-    /// batch later.
+    /// Returns how far noctule's counter strays from the kernel's counter, which it should follow
+    /// at a constant distance. The result is 0 if, at some distance, each value lies between the
+    /// kernel's values just before and just after. What a thread uses that ends while a batch is
+    /// taken may appear one batch later.
     pub(crate) fn stray(
         &self,
         readings: &[Reading],

@@ -6,7 +6,7 @@ use std::process::Command;
 
 use libc::{c_long, sock_filter};
 
-/// Makes these calls fail with EPERM, in the program and all its children. This requires root,
+/// Makes these calls fail with EPERM in the program and all its children. The filter requires root,
 /// because the program can still gain privileges.
 pub(crate) fn refuse(command: &mut Command, calls: &[c_long]) {
     refuse_with(libc::EPERM, command, calls);
@@ -36,7 +36,8 @@ pub(crate) fn refuse_with(errno: i32, command: &mut Command, calls: &[c_long]) {
             len: program.len() as u16,
             filter: program.as_ptr().cast_mut(),
         };
-        // SAFETY: the filter points to as many instructions as it states, which the kernel copies.
+        // SAFETY: the filter points to as many instructions as it states, and the kernel copies
+        // them.
         #[allow(unsafe_code, reason = "no safe call installs a filter")]
         let done = unsafe {
             libc::syscall(
@@ -51,7 +52,7 @@ pub(crate) fn refuse_with(errno: i32, command: &mut Command, calls: &[c_long]) {
             _ => Err(io::Error::last_os_error()),
         }
     };
-    // SAFETY: between fork and exec it makes one system call, and allocates nothing.
+    // SAFETY: between fork and exec the closure makes one system call and allocates nothing.
     #[allow(unsafe_code, reason = "a filter is to be there before the program is")]
     unsafe {
         command.pre_exec(install);

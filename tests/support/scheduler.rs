@@ -5,13 +5,13 @@ use std::process::Command;
 
 use super::slowness;
 
-/// Since 6.12 a thread that falls asleep can stay in its queue for a while. If it is moved then,
-/// the kernel counts the rest of its sleep as waiting. On a slow, emulated processor that is
-/// several percent of a load's waits, and `schedstat` does not show it.
+/// Since 6.12 a thread that falls asleep can stay in its queue for a while. If it is moved during
+/// that time, the kernel counts the rest of its sleep as waiting. On a slow, emulated processor
+/// that adds several percent to the waits of a load, and `schedstat` does not show how much.
 const DELAYED: &str = "DELAY_DEQUEUE";
 
-/// Makes sleeping threads leave their queue immediately, until dropped. It only does so on a slow
-/// machine, which the test then has for itself.
+/// Makes sleeping threads leave their queue immediately, until dropped. Has an effect only on a
+/// slow machine, where no other test runs at the same time.
 pub(crate) struct ExactNotes {
     changed: bool,
 }
@@ -32,7 +32,7 @@ impl Drop for ExactNotes {
     }
 }
 
-/// Returns whether the kernel has the feature, after switching it.
+/// Switches the feature, and returns whether the kernel has it.
 fn set(to: &str) -> bool {
     let folder = tempfile::tempdir().expect("a folder of our own");
     let run = |program: &str, args: &[&str]| {

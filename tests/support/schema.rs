@@ -1,8 +1,9 @@
-//! The part of JSON Schema that the API's description uses.
+//! The subset of JSON Schema that the API's description uses.
 
 use serde_json::Value;
 
-/// Returns each place at which the value violates the schema. References are looked up in `root`.
+/// Returns each position at which the value violates the schema. References are looked up in
+/// `root`.
 pub(crate) fn problems(root: &Value, schema: &Value, value: &Value, at: &str) -> Vec<String> {
     if let Some(place) = schema["$ref"].as_str() {
         let pointer = place.trim_start_matches('#');

@@ -60,7 +60,7 @@ impl Stream {
         }
     }
 
-    /// Returns its process id.
+    /// Returns the process id of the stream.
     pub(crate) fn pid(&self) -> u32 {
         self.child.id()
     }
@@ -80,7 +80,7 @@ impl Stream {
         told
     }
 
-    /// Waits for an event that satisfies `keep`, and returns the first one. A failure shows the
+    /// Waits for an event that satisfies `keep`, and returns the first one. On failure, prints the
     /// last events.
     #[track_caller]
     pub(crate) fn wait_for(&self, what: &str, keep: impl Fn(&Value) -> bool) -> Value {
@@ -105,14 +105,15 @@ impl Stream {
         })
     }
 
-    /// Returns the losses of this kind that it reported, or how often programs were skipped.
+    /// Returns how many losses of this kind the stream reported, or how often programs were
+    /// skipped.
     pub(crate) fn lost(&self, kind: &str) -> u64 {
         let gaps = self.of(|event| event["event.name"] == "gap");
         let lost = gaps.iter().map(|gap| gap["lost"][kind].as_u64());
         lost.flatten().sum()
     }
 
-    /// Returns its gaps, except those that the table of this kernel allows.
+    /// Returns the stream's gaps, except those that the table of this kernel allows.
     pub(crate) fn gaps(&self) -> Vec<Value> {
         let undeclared = |gap: &Value| {
             let lost = gap["lost"].as_object();

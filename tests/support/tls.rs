@@ -143,7 +143,7 @@ impl Authority {
     }
 }
 
-/// Sends a request with curl. Returns the status, which is 0 without an answer, and the body
+/// Sends a request with curl. Returns the status, which is 0 if there was no response, and the body
 /// followed by curl's messages about the connection.
 pub(crate) fn curl(url: &str, authority: &Path, args: &[&str]) -> (u16, String) {
     let output = Command::new("curl")

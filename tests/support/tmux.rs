@@ -1,4 +1,4 @@
-//! A terminal for `noctule top`, in a tmux server of its own.
+//! A terminal for `noctule top`, in a separate tmux server.
 
 use std::fs;
 use std::process::{Command, Stdio};
@@ -10,9 +10,9 @@ use tempfile::TempDir;
 /// The shell's prompt.
 pub(crate) const PROMPT: &str = "ready>";
 
-/// A terminal with a shell. Everything in it ends when it is dropped.
+/// A terminal with a shell. Dropping it ends everything in the terminal.
 pub(crate) struct Terminal {
-    /// Holds the socket and the configuration.
+    /// The directory of the socket and the configuration.
     folder: TempDir,
 }
 
@@ -90,7 +90,8 @@ impl Terminal {
         });
     }
 
-    /// Returns the output of a command, passed through a file because the screen may be too narrow.
+    /// Returns the output of a command. The output goes through a file because the screen may be
+    /// too narrow.
     pub(crate) fn output_of(&self, command: &str) -> String {
         let done = self.folder.path().join("done");
         let folder = self.folder.path().display();
@@ -138,7 +139,7 @@ impl Terminal {
 
 impl Drop for Terminal {
     fn drop(&mut self) {
-        // It may have ended by itself.
+        // The server may have ended by itself.
         let _ = self.command(&["kill-server"]).output();
     }
 }

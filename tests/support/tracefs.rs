@@ -20,7 +20,7 @@ impl Tracefs {
         Self(mount.expect("the test runs as root"))
     }
 
-    /// Returns the path of one of its files, valid while this exists.
+    /// Returns the path of a file in the mount. The path is valid until this value is dropped.
     pub(crate) fn path(&self, path: &str) -> PathBuf {
         Path::new(&format!("/proc/self/fd/{}", self.0.as_raw_fd())).join(path)
     }
@@ -37,7 +37,7 @@ impl Tracefs {
     /// Appends a line to a file that holds a list of commands.
     pub(crate) fn append(&self, path: &str, line: &str) {
         let file = fs::OpenOptions::new().append(true).open(self.path(path));
-        // One write: some of these files parse each write as a command.
+        // A single write is needed, because some of these files parse each write as a command.
         let written = file.and_then(|mut file| file.write_all(format!("{line}\n").as_bytes()));
         written.unwrap_or_else(|e| panic!("{path}: {line}: {e}"));
     }
@@ -62,7 +62,7 @@ impl<'a> Instance<'a> {
         instance
     }
 
-    /// Returns the name of its directory in tracefs.
+    /// Returns the name of the instance's directory in tracefs.
     pub(crate) fn name(&self) -> &str {
         &self.name
     }
@@ -76,7 +76,7 @@ impl<'a> Instance<'a> {
     }
 
     /// Returns event and text of each line of the trace, in the kernel's order. For a system call,
-    /// the kernel prints a single text instead.
+    /// the kernel prints a single text without an event name.
     pub(crate) fn lines(&self) -> Vec<String> {
         let text = |line: &str| {
             // `   comm-pid   [001] d..1.  123.456789: event: text`. A name can contain anything.

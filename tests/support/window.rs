@@ -1,4 +1,4 @@
-//! `noctule stat` around something that a test does.
+//! `noctule stat` around an action of a test.
 
 use std::process::{Child, Command, Stdio};
 
@@ -11,7 +11,7 @@ use super::{NOCTULE, now, wait_until_it_waits};
 /// started.
 pub(crate) struct Window {
     child: Child,
-    /// When its window was known to have started, in seconds of `CLOCK_MONOTONIC`.
+    /// A moment at which the window had certainly started, in seconds of `CLOCK_MONOTONIC`.
     watches: f64,
 }
 
@@ -36,7 +36,7 @@ impl Window {
         Self::printed(&[args, &["--json"]].concat())
     }
 
-    /// Like [`Self::of`], with the output for people.
+    /// Like [`Self::of`], but the output is the text for people.
     pub(crate) fn printed(args: &[&str]) -> Self {
         let child = Command::new(NOCTULE)
             .args(args)
@@ -54,7 +54,7 @@ impl Window {
         this
     }
 
-    /// Returns its process id.
+    /// Returns the process id of the command.
     pub(crate) fn pid(&self) -> u32 {
         self.child.id()
     }
@@ -74,7 +74,7 @@ impl Window {
         }
     }
 
-    /// Ends the window and returns what it printed.
+    /// Ends the window and returns what the command printed.
     pub(crate) fn close_printed(mut self) -> String {
         self.interrupt();
         let output = self.child.stdout.take().expect("piped");
@@ -85,7 +85,7 @@ impl Window {
 
     fn interrupt(&self) {
         let pid = Pid::from_raw(self.child.id().cast_signed()).expect("a child has a pid");
-        // It may have failed and ended by itself, which its output then shows.
+        // The command may have failed and ended by itself, and its output then shows the reason.
         let _ = kill_process(pid, Signal::INT);
     }
 }
