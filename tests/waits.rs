@@ -1,5 +1,5 @@
-//! Tests of run-queue latency: which group waited, for how long, and which group caused it. The
-//! tests compare with the kernel's own accounting, and with scenes whose cause is known.
+//! Tests of run-queue latency: which group waited, for how long, and which group caused the wait.
+//! The tests compare with the kernel's own accounting, and with scenes whose cause is known.
 //!
 //! Groups whose load stays on the last CPU get the highest weight, so that other loads on the
 //! machine do not matter. The first CPU is left to the agent.
@@ -52,7 +52,7 @@ fn waits(duration: &str) -> Value {
     support::json(&["waits", "--json", "--by", "cgroup", "--for", duration])
 }
 
-/// Returns the row of the group, and panics if it is not exactly one.
+/// Returns the group's only row, and panics if there is none or more than one.
 #[track_caller]
 fn row_of<'a>(answer: &'a Value, group: &Group) -> &'a Value {
     let rows = support::rows(answer, |row| row["cgroup.id"] == group.id());
@@ -72,7 +72,8 @@ fn waited(row: &Value) -> f64 {
     number(&row["wait"]["seconds"])
 }
 
-/// Returns the seconds of a cause. A kernel may not measure what interrupts and the host take.
+/// Returns the seconds of a cause. A kernel may not measure the time that interrupts and the host
+/// take.
 fn cause(row: &Value, name: &str) -> f64 {
     match &row["causes"][name] {
         Value::Null if ["interrupt", "host"].contains(&name) => 0.0,
@@ -92,7 +93,7 @@ fn path(file: &NamedTempFile) -> &str {
 }
 
 /// Runs `noctule` with these arguments around a command. The command is in the group from its first
-/// instruction, and the answers of noctule go to files.
+/// instruction, and noctule writes its output to files.
 fn around(args: &[&str], group: &Group, command: &[String]) -> Output {
     let enter = group.enter();
     group.allow_realtime();
@@ -102,7 +103,7 @@ fn around(args: &[&str], group: &Group, command: &[String]) -> Output {
     output.expect("the binary can be started")
 }
 
-/// Creates a file for an answer.
+/// Creates a file for the output.
 fn answer_file() -> NamedTempFile {
     NamedTempFile::new().expect("a file of our own")
 }

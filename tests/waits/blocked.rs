@@ -12,8 +12,8 @@ use super::support::load::Load;
 use super::support::window::Window;
 use super::{number, row_of, support, waited, waits};
 
-/// Number of the load's threads by class, without those that read or poll a pipe: one for each class, the first thread
-/// and the child process.
+/// Number of the load's threads by class, except threads that read or poll a pipe. Each class has
+/// one thread, and there are also the first thread and the child process.
 const THREADS: [(&str, f64); 6] = [
     ("timer", 1.0),
     ("unix", 1.0),
@@ -22,7 +22,7 @@ const THREADS: [(&str, f64); 6] = [
     ("network", 1.0),
     ("child", 1.0),
 ];
-/// Number of all its threads.
+/// Number of all threads of the load.
 const ALL: f64 = 11.0;
 
 fn blocked(row: &Value, class: &str) -> f64 {

@@ -1,4 +1,4 @@
-//! Tests that thousands of short-lived groups and processes leave nothing behind.
+//! Tests that no memory or row remains after thousands of short-lived groups and processes.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -10,8 +10,8 @@ use super::support::reading::Reading;
 use super::support::{self, oracle, wait_until};
 use super::{assert_close, configuration, path};
 
-/// What the agent may keep: the latest events, tables that were larger before, code run for the
-/// first time, and fragmented free memory.
+/// Memory that the agent may keep: the latest events, tables that were larger before, code that ran
+/// for the first time, and fragmented free memory.
 const SLACK_MIB: f64 = 8.0;
 /// Maximum number of groups that exist at the same time.
 const BATCH: usize = 100;
@@ -43,7 +43,7 @@ fn make_groups(parent: &Group) -> Load {
     load
 }
 
-/// Runs two shells at once, each with one process per group of [`group_count`].
+/// Runs two shells at the same time. Each starts one process per group of [`group_count`].
 fn storm(group: &Group) {
     let count = group_count();
     let script = format!("i=0; while [ $i -lt {count} ]; do i=$((i + 1)); ( : ); done; :");
@@ -109,7 +109,7 @@ fn assert_closed(before: &Reading, after: &Reading) {
         0.001,
         unsure * cpus,
     );
-    // Steal time in a virtual machine is in the unaccounted part.
+    // Steal time in a virtual machine counts as unaccounted time.
     let most = 0.1 * sum + support::stolen();
     assert!(grown[2] < most, "{names:?}: {grown:?}, not {most}");
 }

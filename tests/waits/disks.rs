@@ -1,4 +1,5 @@
-//! Tests of the use of disks by group, against what the groups read and wrote and the kernel's counts.
+//! Tests of how much each group uses disks, against what the groups read and wrote, and against the
+//! kernel's counts.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt as _;
@@ -11,7 +12,8 @@ use super::support::load::Load;
 use super::support::window::Window;
 use super::{number, support};
 
-/// Directory in sysfs of the disk that has the working directory; `None` if it is not on a disk.
+/// Returns the sysfs directory of the disk that contains the working directory, or `None` if the
+/// directory is not on a disk.
 fn disk() -> Option<(String, String)> {
     let device = fs::metadata(".").expect("a folder").dev();
     let folder = format!("/sys/dev/block/{}:{}", major(device), minor(device));
@@ -77,7 +79,8 @@ fn a_disk_shows_what_each_group_read_and_wrote_and_how_long_its_requests_took() 
         let user = user.unwrap_or_else(|| panic!("{}: {disk}", group.path()));
         let (length, _) = sizes.split_once(' ').expect("two sizes");
         let length = length.parse::<f64>().expect("a number") * 1024.0 * 1024.0;
-        // The kernel can hide a request from programs: neither its issue nor its completion is seen.
+        // The kernel can hide a request from programs, which then see neither its issue nor its
+        // completion.
         let counted = number(&user[key]);
         assert!(
             (0.99 * length..=length).contains(&counted),

@@ -68,9 +68,9 @@ fn row_of(answer: &Value, pid: u32) -> &Value {
     rows[0]
 }
 
-/// Since 6.12 a sleeping thread stays in its queue for a while. If it is migrated then, the kernel
-/// counts its sleep as waiting, which noctule leaves out. In that case schedstat reports more, and
-/// the load runs again.
+/// Since 6.12 a sleeping thread stays in its queue for a while. If it is migrated during that time,
+/// the kernel counts its sleep as waiting, but noctule does not. In that case schedstat reports
+/// more, and the load runs again.
 const TRIES: u32 = 4;
 
 /// Returns pid, noctule's seconds and the kernel's seconds for each process.

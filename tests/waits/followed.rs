@@ -17,8 +17,8 @@ fn a_command_is_one_row_with_all_waits() {
     let spinning = Load::own(&hog, "spin 1");
     let file = answer_file();
     let load = load::command("worker 1 0.6").join("' '");
-    // The shell prints its wait, as a load does. It first stops the hog, because later waits would
-    // be missing from the printed sum.
+    // The shell prints how long it waited, as a load does. It first stops the hog, because the
+    // printed sum would not contain later waits.
     let script = format!(
         "'{load}'; kill -STOP {}; read -r _ waited _ < /proc/$$/schedstat; \
          echo \"load: waited $$ $waited\"; exit 7",
@@ -38,7 +38,8 @@ fn a_command_is_one_row_with_all_waits() {
     assert_eq!(told.len(), 2, "the shell and what it started: {output:?}");
     let kernel: f64 = told.iter().map(|(_, seconds)| seconds).sum();
     println!("waited {} s; the kernel says {kernel} s", waited(row));
-    // If the kernel hides a process, the start of a wait can be lost in the switch to or from it.
+    // If the kernel hides a process, the start of a wait can be lost in a switch to or from that
+    // process.
     assert_close("waited", waited(row), kernel, 0.03, 0.000_3);
     assert!(cause(row, "neighbour") > 0.8 * waited(row), "{row}");
     let culprit = &row["culprits"][0];
@@ -63,7 +64,8 @@ fn descendants_ending_before_the_command_are_complete() {
     ];
     for (file, args) in cases {
         let args = [args, &["-o", path(file)]].concat();
-        // On an overloaded machine the reports may come too late, which noctule then says.
+        // On an overloaded machine the reports may come too late, and noctule then prints a
+        // warning.
         let whole = |output: &Output| {
             let said = String::from_utf8_lossy(&output.stderr);
             !said.contains("the final counters of a process did not arrive")

@@ -1,4 +1,4 @@
-//! Tests of time that the host takes, in virtual machines where it is known. A kernel module
+//! Tests of time that the host takes, in virtual machines where that time is known. A kernel module
 //! (`vm/modules`) provides the clock with which a hypervisor reports it.
 
 use std::fs;
@@ -19,7 +19,7 @@ use super::{cause, number, row_of, waited, waits};
 const PERCENT: &str = "/sys/module/noctule_steal/parameters/percent";
 const STEP: &str = "/sys/module/noctule_steal/parameters/step_ms";
 
-/// Returns whether the machine lacks our modules, and reports the skip to the runner. A machine
+/// Returns whether the machine lacks our modules. If so, reports the skip to the runner. A machine
 /// with the other module also has this one.
 fn lacks_modules() -> bool {
     let lacks = !Path::new("/sys/module/noctule_meter").exists();
@@ -29,7 +29,7 @@ fn lacks_modules() -> bool {
     lacks
 }
 
-/// A host that takes part of each CPU, until dropped.
+/// A host that takes time from each CPU, until dropped.
 struct Host;
 
 impl Host {
@@ -50,7 +50,7 @@ impl Drop for Host {
     }
 }
 
-/// Returns the answer for three seconds, and the time that the host took from the last CPU by
+/// Returns the output for three seconds, and how long the host took the last CPU according to
 /// /proc/stat.
 fn watched() -> (Value, f64) {
     let stolen = || oracle::time_of(oracle::cpus_online() - 1).steal;
@@ -111,8 +111,8 @@ fn threads_that_share_half_a_cpu_blame_no_neighbour() {
     assert!(cause(row, "neighbour") < 0.05 * waited(row), "{row}");
 }
 
-/// Some hypervisors get their clock wrong, for example after a CPU was offline: it steps back, and
-/// then forward.
+/// On some hypervisors the clock is wrong, for example after a CPU was offline: it steps back, and
+/// afterwards forward.
 #[test]
 fn steps_of_the_host_clock_are_not_steal() {
     let _machine = support::alone();

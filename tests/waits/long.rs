@@ -1,5 +1,5 @@
-//! Long waits: they count while they last, their culprits are found however often these take turns,
-//! and real-time budgets are not mistaken for neighbours.
+//! Tests of long waits. They count while they last. Their culprits are found however often the
+//! culprits take turns. Real-time budgets are not reported as neighbours.
 
 use std::thread;
 use std::time::Duration;
@@ -14,7 +14,7 @@ use super::support::window::Window;
 use super::support::{affinity, oracle, wait_until};
 use super::{cause, number, row_of, support, waited};
 
-/// Share that the host and kernel threads may take in a scene of a second or two.
+/// Share of the time that the host and kernel threads may take in a scene of a second or two.
 const DISTURBED: f64 = 0.1;
 
 /// The kernel updates the CPU time of a running thread at its tick: 10 ms at 100 Hz.
@@ -30,7 +30,7 @@ fn watched(seconds: f64) -> (Value, f64) {
 }
 
 /// Starts a thread that hardly ever gets the last CPU once other loads run. It must start before
-/// the loads and end after them, because it could not make progress next to them.
+/// the loads and end after them, because it would make no progress while they run.
 fn starved(group: &Group) -> Load {
     group.weigh(1);
     Load::own(group, "spin 1")
@@ -49,7 +49,7 @@ fn an_unfinished_wait_counts_while_it_lasts() {
     let victim = Group::new("starved");
     let load = starved(&victim);
     let _hogs = Load::own(&hog, "spin 50");
-    // Its share is at most 1 in 10,000, so it waits for seconds.
+    // The thread's share of the CPU is at most 1 in 10,000, so the thread waits for seconds.
     let before = oracle::waited_seconds(load.pid());
     thread::sleep(Duration::from_millis(300));
     let (answer, length) = watched(1.0);
@@ -61,8 +61,8 @@ fn an_unfinished_wait_counts_while_it_lasts() {
     );
     assert_adds_up(row);
     let ran = number(&row["cpu.seconds"]);
-    // This thread waits whenever it does not run. The error is the time between an end of the
-    // window and the walk over run queues, some microseconds.
+    // This thread waits whenever it does not run. The error is the time between the start or end of
+    // the window and the walk over run queues, which is some microseconds.
     let expected = length - ran;
     assert!((waited(row) - expected).abs() < 0.01 * length, "{row}");
     let blamed = culprit(row, &hog).map_or(0.0, |c| number(&c["seconds"]));
@@ -80,12 +80,12 @@ fn an_unfinished_wait_is_shown_from_its_start() {
     let hog = Group::new("hog").heavy();
     let victim = Group::new("starved");
     let load = starved(&victim);
-    // It has the CPU to itself.
+    // The thread is alone on the CPU.
     load.burn_to(oracle::process_seconds(load.pid()) + 0.1);
     let sums = || oracle::schedstat_seconds(load.pid()) + oracle::waited_seconds(load.pid());
     let (ran_at, ran_sums) = (support::now(), sums());
     let _hogs = Load::own(&hog, "spin 50");
-    // Its last turn is short, and the next one is seconds away.
+    // The thread's last turn is short, and the next one is seconds away.
     let mut tried = 0;
     let (answer, asked, answered) = loop {
         let runs = oracle::runs(load.pid());
@@ -150,8 +150,8 @@ fn a_woken_thread_that_never_ran_is_seen_among_many() {
     assert!(waited(row) > 0.9 * expected, "{expected}: {row}");
 }
 
-/// Two threads in separate groups that wake each other about 100,000 times per second. A ring of
-/// slices then covers less than a millisecond.
+/// Two threads in separate groups that wake each other about 100,000 times per second. At that
+/// rate, a ring of slices covers less than a millisecond.
 struct Turns {
     server: Group,
     client: Group,
@@ -184,8 +184,8 @@ impl Turns {
         }
     }
 
-    /// Asserts that each of the two is blamed for about half of a victim's wait, if nothing else
-    /// runs on the CPU.
+    /// Asserts that each of the two groups is blamed for about half of a victim's wait, if nothing
+    /// else runs on the CPU.
     fn check_blame(&self, row: &Value) {
         assert_adds_up(row);
         assert!(cause(row, "unattributed") <= 0.05 * waited(row), "{row}");
@@ -212,8 +212,8 @@ fn culprits_that_alternate_are_blamed_for_long_waits() {
     turns.check_blame(row);
 }
 
-/// The thread waits for milliseconds after its own slices, with more switches than the kernel side
-/// remembers per CPU.
+/// The thread waits for milliseconds after its own slices. Meanwhile there are more switches than
+/// the kernel side remembers per CPU.
 #[test]
 fn a_thread_does_not_wait_for_its_own_slice() {
     let _machine = support::shared_but(&[support::Part::LastCpu]);
@@ -229,8 +229,8 @@ fn a_thread_does_not_wait_for_its_own_slice() {
     turns.check_blame(row);
 }
 
-/// The kernel withholds part of each second from real-time threads. The threads that run then are
-/// not to blame.
+/// The kernel withholds some of each second from real-time threads. The threads that run during
+/// that time are not to blame.
 #[test]
 fn a_real_time_budget_is_not_a_neighbour() {
     let _machine = support::alone();
@@ -254,7 +254,7 @@ fn a_real_time_budget_is_not_a_neighbour() {
     assert!(cause(row, "neighbour") < 0.1 * waited(row), "{row}");
 }
 
-/// What a throttled thread waited before a move belongs to the group in which it waited.
+/// The wait of a throttled thread before a move belongs to the group in which the thread waited.
 #[test]
 fn a_wait_before_a_move_stays_with_the_group() {
     let _machine = support::shared_but(&[support::Part::LastCpu]);
@@ -272,7 +272,7 @@ fn a_wait_before_a_move_stays_with_the_group() {
     let moved = support::now();
     thread::sleep(Duration::from_secs(1));
     let seen = window.close();
-    // The agent reports its start some time after it.
+    // The agent reports that it has started some time after its start.
     let (earliest, latest) = seen.began;
     let answer = seen.answer;
     let length = number(&answer["window_seconds"]);

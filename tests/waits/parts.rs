@@ -1,4 +1,5 @@
-//! Tests that the parts of each row add up, and that waits are divided in proportion to CPU time.
+//! Tests that the components of each row add up, and that waits are divided in proportion to CPU
+//! time.
 
 use std::thread;
 use std::time::Duration;
@@ -12,7 +13,7 @@ use super::{CAUSES, assert_close, cause, number, row_of, support, waited, waits}
 /// Rounding error of a sum of a few numbers, in seconds.
 const ROUNDING: f64 = 1e-9;
 
-/// Asserts that all parts of a row add up.
+/// Asserts that all components of a row add up.
 #[track_caller]
 pub(super) fn assert_adds_up(row: &Value) {
     let causes = CAUSES.iter().map(|name| cause(row, name));

@@ -1,4 +1,4 @@
-//! Tests of who ended the blocks of threads.
+//! Tests of which threads ended the blocks of other threads.
 
 use std::fs;
 
@@ -57,7 +57,7 @@ fn released(row: &Value, class: &str) -> Value {
     found.unwrap_or_else(|| panic!("{class}: {row}")).clone()
 }
 
-/// Checks that the holder ended nearly all blocks that ended, and that the parts add up.
+/// Checks that the holder ended nearly all blocks that ended, and that the components add up.
 fn check(class: &str, it: &Value, holder: &Group, pid: u32) {
     let part = |key: &str| number(&it[key]);
     let by = it["by"].as_array().expect("an array");

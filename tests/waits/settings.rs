@@ -53,7 +53,7 @@ fn disabled_waits_have_no_figures() {
     support::wait_until("there are figures", || {
         agent.get("/api/v1/node", "application/json").0 == 200
     });
-    // Empty rows would claim that nobody was hurt.
+    // Empty rows would claim that no group was hurt.
     for resource in ["now", "waits", "pairs"] {
         let (status, text) = agent.get(&format!("/api/v1/{resource}"), "application/json");
         assert!(status == 503 && text.contains("cpu_waits is off"), "{text}");
@@ -82,13 +82,14 @@ fn start_crowd(groups: usize) -> Vec<(Group, Load)> {
 
 #[test]
 fn waits_without_a_row_count_in_others() {
-    // The row of the others would also contain waits of groups of concurrent tests.
+    // The row of other groups would also contain waits of groups of concurrent tests.
     let _machine = support::alone();
     needs!("cpu_waits");
     let config = configuration(TINY);
     let crowd = start_crowd(6);
     let args = ["waits", "--by", "cgroup", "--config", path(&config)];
-    // Their own accounting is updated when a wait ends, so both readings enclose ours.
+    // The kernel updates its accounting of a group when a wait ends, so noctule's reading is
+    // between the two readings of the kernel.
     let kernel = || -> f64 {
         let waited = |(_, load): &(Group, Load)| support::oracle::waited_seconds(load.pid());
         crowd.iter().map(waited).sum()
@@ -112,7 +113,7 @@ fn waits_without_a_row_count_in_others() {
         unnamed += culprits.iter().filter(|c| c["name"] == "others").count();
     }
     // An unfinished wait is in neither account. A wait that ends between the two readings can be in
-    // only one of them. The row of the others can contain waits of unrelated processes.
+    // only one of them. The row of other groups can contain waits of unrelated processes.
     println!(
         "{ours} s; {} to {} s by the kernel",
         last - first,
@@ -159,7 +160,7 @@ fn a_small_table_loses_rows_but_no_node_time() {
 /// name.
 fn named_pair(agent: &Agent, victim: &Group, culprit: &Group) -> Option<f64> {
     let (status, text) = agent.get("/api/v1/pairs", "application/json");
-    // Before the first window ends there are none.
+    // Before the end of the first window there are no pairs.
     if status == 503 {
         return None;
     }
@@ -179,7 +180,7 @@ fn a_new_culprit_gets_the_place_of_an_idle_one() {
     needs!("cpu_waits");
     let config = configuration("[collect]\nblame_rows = 64\n[verdicts]\nwindow_seconds = 3\n");
     let agent = Agent::start(&["--config", path(&config)]);
-    // 72 pairs.
+    // Nine groups make 72 pairs.
     let crowd = start_crowd(9);
     let rows = [("map", "blames")];
     agent.wait_for_value("noctule_self_map_entries", &rows, |taken| taken >= 64.0);
@@ -195,7 +196,7 @@ fn a_new_culprit_gets_the_place_of_an_idle_one() {
             named_pair(&agent, other, one)?,
         ])
     };
-    // Each has the CPU half of the time.
+    // Each group has the CPU half of the time.
     let waited = support::wait_for("both have names", || {
         named().filter(|waited| waited.iter().all(|&seconds| seconds > 1.0))
     });

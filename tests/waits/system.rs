@@ -44,9 +44,9 @@ fn a_systemd_unit_is_named_as_a_neighbour() {
     assert!(cause(&row, "neighbour") > 0.9 * waited(&row), "{row}");
 }
 
-/// The kernel thread that merges identical pages, busy on one CPU with hardly a pause. Without any
-/// pause, the kernel would wait forever for it to reach a quiescent state. Its settings are
-/// restored when this is dropped.
+/// The kernel thread that merges identical pages. It is busy on one CPU with hardly a pause. If it
+/// made no pause, the kernel would wait forever for it to reach a quiescent state. Dropping this
+/// value restores the settings.
 struct Ksmd {
     pid: Pid,
     cpus: CpuSet,
@@ -102,7 +102,7 @@ fn kernel_threads_are_blamed_as_the_kernel() {
     let _machine = support::alone();
     needs!("cpu_waits");
     let id = hex_id();
-    // The default weight, because kernel threads are in the root group.
+    // The container has the default weight, because kernel threads are in the root group.
     let container = Below::new(&format!("docker/{id}"));
     let memory = Group::new("memory");
     let _memory = Load::own(&memory, "mergeable 64");

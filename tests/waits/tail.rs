@@ -1,5 +1,5 @@
-//! Tests that no false wait is reported: the longest is not longer than the kernel's own accounting
-//! allows.
+//! Tests that no false wait is reported. The longest wait must not exceed what the kernel's own
+//! accounting allows.
 
 use std::thread;
 use std::time::Duration;
@@ -19,7 +19,7 @@ fn the_longest_wait_agrees_with_the_kernel() {
     let _machine = support::shared_but(&[support::Part::LastCpu]);
     needs!("cpu_waits");
     for name in ["storm", "quiet"] {
-        // It uses every CPU, so the agent must get its share.
+        // The load uses every CPU, so the agent must get its share.
         let group = Group::new(name);
         let mut load = Load::own(&group, name);
         let window = Window::of(&["waits", "--by", "cgroup"]);
@@ -38,8 +38,8 @@ fn the_longest_wait_agrees_with_the_kernel() {
     }
 }
 
-/// The activity of other groups is unknown. But no wait can be longer than the time that the agent
-/// was watching.
+/// The activity of other groups is unknown. But no wait can be longer than the time since the agent
+/// started.
 #[test]
 fn no_wait_is_older_than_the_agent() {
     let _machine = support::shared();
@@ -66,8 +66,8 @@ fn group_waited(agent: &Agent, group: &Group) -> f64 {
 
 /// Since 6.12 the kernel counts the sleep of a thread as waiting if the thread is moved just after
 /// it fell asleep. noctule must count no wait, whether the thread was moved before or after the
-/// agent started. This also holds whether wake-ups are traced or not; before 6.18 they are traced
-/// while a group has a quota.
+/// agent started. This must also hold whether or not wake-ups are traced. Before 6.18 they are
+/// traced while a group has a quota.
 #[test]
 fn a_sleeping_thread_that_is_moved_does_not_wait() {
     let _machine = support::shared_but(&[support::Part::LastCpu]);
