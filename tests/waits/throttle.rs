@@ -1,8 +1,8 @@
 //! Tests of the time that a quota throttles a group, compared with the kernel's figure for the
 //! group.
 //!
-//! The kernel sums throttled time per run queue (CPU), and noctule per thread. The two sums are
-//! equal if each CPU has one thread of the group.
+//! The kernel sums throttled time per run queue (CPU), while noctule sums it per thread. The two
+//! sums are equal if each CPU has one thread of the group.
 
 use std::thread;
 use std::time::Duration;
@@ -15,14 +15,14 @@ use super::support::load::Load;
 use super::support::window::Window;
 use super::{cause, row_of, support, waited};
 
-/// The tolerance.
+/// Maximum relative error.
 const SHARE: f64 = 0.05;
 
-/// Runs the load in the group to its end, and returns the group's row.
+/// Runs the load in the group until it ends, and returns the group's row.
 fn watch(group: &Group, load: &str) -> Value {
     let window = Window::of(&["waits", "--by", "cgroup"]);
     let mut load = Load::own(group, load);
-    // Printed for a failure: the total wait of its threads by their own accounting.
+    // For a failure, prints how long the load's threads waited according to the kernel.
     println!("{}", load.hear());
     load.wait_for_end();
     load.reap();
@@ -40,8 +40,9 @@ fn assert_throttled(case: &Case, row: &Value, kernel: f64) {
         kernel > 0.5,
         "{what}: the group was hardly throttled: {kernel} s"
     );
-    // A switch away from a process that the kernel hides from programs is not seen. A wait that
-    // ends with such a switch has no cause if a batch is taken before the thread leaves its CPU.
+    // A switch away from a process that the kernel hides from programs is not seen. If a wait ends
+    // with such a switch, and a batch is taken before the thread leaves its CPU, the wait has no
+    // cause.
     let unknown = cause(row, "unattributed");
     assert!(ours <= kernel * (1.0 + SHARE), "{what}: {row}");
     let least = kernel * (1.0 - SHARE) - case.first_moments();
@@ -59,15 +60,15 @@ struct Case {
     cpus: f64,
     threads: usize,
     seconds: f64,
-    /// How long a thread runs and sleeps in turn, in microseconds.
+    /// For how long a thread runs and sleeps in turn, in microseconds.
     turns: &'static str,
 }
 
 impl Case {
-    /// Returns how many seconds of throttling may be missing. Before Linux 6.18 the first throttle
-    /// is noticed only when it starts, so earlier starts of waits are unknown. Before 6.6 the same
-    /// applies to threads moved meanwhile. This costs about 10 ms per thread, and more on a slow
-    /// machine.
+    /// Returns how many seconds of throttling may be missing. Before Linux 6.18 noctule notices
+    /// that a group has a quota only when its first throttle starts, so earlier starts of waits are
+    /// unknown. Before 6.6 the same applies to threads that were moved meanwhile. This costs about
+    /// 10 ms per thread, and more on a slow machine.
     fn first_moments(&self) -> f64 {
         match support::slowness() > 1.0 {
             true => 0.1 * self.threads as f64,
@@ -75,7 +76,7 @@ impl Case {
         }
     }
 
-    /// Longer on an emulated machine, because of [`Self::first_moments`].
+    /// The load takes longer on an emulated machine, because of [`Self::first_moments`].
     fn load(&self) -> String {
         let longer = if support::slowness() > 1.0 { 2.0 } else { 1.0 };
         let seconds = longer * self.seconds;

@@ -12,8 +12,8 @@ use super::{row_of, support, waits};
 struct Scene {
     /// The expected verdict.
     truth: &'static str,
-    /// Beginnings of the parts of its sentence, in order. `{neighbour}` and `{parent}` stand for
-    /// their paths.
+    /// The words with which the phrases of its sentence start, in order. `{neighbour}` and
+    /// `{parent}` stand for their paths.
     sentence: &'static [&'static str],
     /// CPUs that the quota of the victim or of its parent allows.
     quota: Option<f64>,
@@ -79,7 +79,8 @@ const SCENES: [Scene; 9] = [
         neighbours: 1,
         ..QUIET
     },
-    // The quota runs out while the neighbour sleeps, and lasts while the neighbour runs.
+    // The quota runs out while the neighbour sleeps, and the throttle lasts while the neighbour
+    // runs.
     Scene {
         truth: "quota_and_neighbours",
         sentence: &[
@@ -121,8 +122,8 @@ const SCENES: [Scene; 9] = [
     QUIET,
 ];
 
-/// Maximum share of the time that unrelated loads may take. It is half of what gives a lone
-/// thread's waits a verdict.
+/// Maximum share of the time that unrelated loads may take. It is half of the share above which a
+/// lone thread's waits get a verdict.
 const DISTURBED: f64 = 0.05;
 
 /// How often a scene may be disturbed.
@@ -131,14 +132,14 @@ const TRIES: usize = 20;
 /// The result of a scene.
 struct Played {
     row: Value,
-    /// Whether the verdict names the right culprit, or none if nobody is to blame.
+    /// Whether the verdict names the right culprit, or no culprit if no group is to blame.
     named: bool,
     /// Whether the sentence matches the scene.
     said: bool,
-    /// Share of the time, by the kernel's own accounting, that was lost to something outside the
-    /// scene. For a lone thread it is the wait outside its quota, and for two groups the time that
-    /// neither ran. If it is large, the hypervisor or another load had the CPU, and the scene's
-    /// verdict does not apply.
+    /// Share of the time that was lost to something outside the scene, according to the kernel. For
+    /// a lone thread it is the wait outside its quota, and for two groups the time during which
+    /// neither ran. If the share is large, the hypervisor or another load had the CPU, and the
+    /// scene's verdict does not apply.
     disturbed: f64,
 }
 
@@ -152,8 +153,8 @@ fn play(scene: &Scene) -> Played {
         if scene.nested { &parent } else { &victim }.limit(cpus);
     }
     match scene.truth {
-        // Before 6.6 the group throttled first catches up alone with what the others ran meanwhile.
-        // Its head start is a few milliseconds at the default weight, and much longer for a heavy
+        // Before 6.6 a group that was throttled first runs alone until it has caught up with the
+        // others. That takes a few milliseconds at the default weight, and much longer for a heavy
         // group.
         "held_by_quota" if scene.neighbours > 0 => {
             parent.weigh(100);

@@ -20,7 +20,7 @@ fn printed(args: &[&str]) -> String {
     String::from_utf8(output.stdout).expect("UTF-8")
 }
 
-/// The first line names the victim, the culprit and what to try. `why` adds the culprit's
+/// The first line names the victim, the culprit and what to try. `why` also lists the culprit's
 /// processes.
 #[test]
 fn a_neighbour_is_named_first_with_a_next_step() {
@@ -77,8 +77,8 @@ fn a_neighbour_is_named_first_with_a_next_step() {
     assert!(number(&process["cpu.seconds"]) > 0.0, "{answer}");
 }
 
-/// A recording answers like the live node, except for what only files contain, and it also says who
-/// had the CPU.
+/// A recording gives the same output as the live node, except for what only the kernel's files
+/// contain. It also names the group that had the CPU.
 #[test]
 fn a_recording_answers_and_names_who_had_the_cpu() {
     let _machine = support::shared_but(&[support::Part::LastCpu]);
@@ -151,7 +151,7 @@ fn an_unknown_name_suggests_the_closest() {
     assert_eq!(output.status.code(), Some(2));
 }
 
-/// A group in which nothing runs also gets an answer: the state of its threads.
+/// Output also exists for a group in which nothing runs: the state of its threads.
 #[test]
 fn a_sleeping_group_is_idle_and_a_stopped_one_stopped() {
     let _machine = support::shared();
@@ -191,7 +191,7 @@ fn counts() -> u32 {
     (f64::from(TRIED) * 0.04 / began.elapsed().as_secs_f64()).ceil() as u32
 }
 
-/// Short-lived processes, each in a group of its own, are one culprit: the group above them.
+/// Short-lived processes, each in a separate group, are one culprit: the group above them.
 #[test]
 fn many_short_groups_are_one_culprit() {
     let _machine = support::shared_but(&[support::Part::LastCpu]);
