@@ -12,7 +12,7 @@ fuzz_target!(|bytes: &[u8]| {
     if let Some(container) = &owner.container {
         assert!(!container.id.is_empty(), "{path}");
     }
-    // The owner depends only on its path.
+    // The owner depends only on the path of the cgroup.
     let again = classify(CgroupId(1), &owner.path);
     assert_eq!(owner, again, "{path}");
     for name in owner.unit.iter().map(String::as_str).chain([&*path]) {

@@ -26,7 +26,7 @@ mod noctule {
     pub(crate) mod web_config;
 }
 
-/// A recording is named by its start time. This target makes no recording.
+/// The name of a recording is its start time. This target makes no recording.
 mod wire {
     pub(crate) fn now_ns() -> u64 {
         0

@@ -16,7 +16,7 @@ use tokio::runtime::Runtime;
 /// Hash of `secret`, the password of `alice`, with the lowest bcrypt cost.
 const HASH: &str = "$2y$04$LV8XQdY60raQRBCH/M7sO.rOiC7qLAFpthqC996/vOTn06bhayNTu";
 
-/// An agent that answers with the parameters of the query.
+/// An agent whose responses contain the parameters of the query.
 struct Echo;
 
 impl Agent for Echo {

@@ -1,5 +1,5 @@
 //! Fuzzes the parsers of ring buffer records. The first byte selects the ring. The rest is a record
-//! as the BPF programs write it, but with any length, and any lengths inside.
+//! as the BPF programs write it, except that its length and the lengths inside it are arbitrary.
 //!
 //! A parser must not depend on bytes outside the record. Each event must be representable in every
 //! output format.

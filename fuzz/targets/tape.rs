@@ -1,7 +1,8 @@
-//! Fuzzes recordings: one part of a committed segment is replaced by the input, with a valid
+//! Fuzzes recordings: the input replaces one component of a committed segment, with a valid
 //! checksum.
 //!
-//! The first byte selects the committed recording by its format. The second byte selects the part:
+//! The first byte selects the committed recording by its format. The second byte selects the
+//! component:
 //!
 //! - `m`: the description.
 //! - `i`: the index, with one line for each line of input.
@@ -23,7 +24,7 @@ const COMMITTED: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../crates/tape/tes
 /// The formats that have a committed recording.
 const FORMATS: [u8; 3] = [1, 2, 3];
 
-/// Maximum number of batches and events to read. An index may claim any number.
+/// Maximum number of batches and events to read, because an index may claim any number.
 const MOST: usize = 1000;
 
 /// A copy of a committed segment in memory.
@@ -166,8 +167,8 @@ fn words(line: &str) -> Vec<String> {
 }
 
 static BASES: LazyLock<[Base; 3]> = LazyLock::new(|| {
-    // The reader catches panics of Arrow's decoder, but libFuzzer's hook would abort at the panic
-    // itself. A panic that is not caught still ends the target.
+    // The reader catches panics of Arrow's decoder, but libFuzzer's hook would abort when a panic
+    // starts. A panic that is not caught still ends the target.
     set_hook(Box::new(|_| ()));
     FORMATS.map(Base::new)
 });

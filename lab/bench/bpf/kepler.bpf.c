@@ -4,10 +4,10 @@
  * written from a description of Kepler's steps and maps and contains none of its code.
  *
  * The program reads three hardware counters and compares them with their last values in arrays. The
- * time on the CPU is the time since a stamp in a hash of threads. Both are added to a row in a hash
- * of processes, which user space empties every three seconds. Known counting errors of Kepler are
- * kept, because only the cost matters. Kepler loses the first slice of a row, adds without atomics
- * from several CPUs, and lets idle tasks share one row.
+ * time on the CPU is the time since a stamp in a hash of threads. Counters and time are added to a
+ * row in a hash of processes, which user space empties every three seconds. Known counting errors
+ * of Kepler are kept, because only the cost matters. Kepler loses the first slice of a row, adds
+ * without atomics from several CPUs, and lets idle tasks share one row.
  *
  * Kepler's programs on softirqs and page-cache accesses do not run at a switch. They are left out,
  * so that this program costs no more than the original. The cost of the agent includes its own
@@ -71,7 +71,7 @@ COUNTER(cycles);
 COUNTER(instructions);
 COUNTER(cache_misses);
 
-/* Growth of a counter of this CPU. Without a PMU the read fails at each switch. */
+/* Returns the growth of a counter of this CPU. Without a PMU the read fails at each switch. */
 static __always_inline __u64 growth(void *counter, void *last_values, __u32 cpu)
 {
 	struct bpf_perf_event_value value = {};
@@ -86,7 +86,7 @@ static __always_inline __u64 growth(void *counter, void *last_values, __u32 cpu)
 	return grown;
 }
 
-/* Microseconds since the thread got its CPU. */
+/* Returns the microseconds since the thread got its CPU. */
 static __always_inline __u64 run_time(__u32 pid, __u64 now)
 {
 	__u64 *since = bpf_map_lookup_elem(&running_since, &pid);

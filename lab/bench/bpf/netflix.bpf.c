@@ -4,14 +4,14 @@
  * Detection with eBPF" (September 2024). It was written from that description and contains none of
  * their code.
  *
- * A wake-up stamps its thread in a hash, and the switch removes the stamp. The wait goes to user
- * space through a ring buffer, with at most one event for each cgroup and CPU in RATE_LIMIT_NS. As
- * in the article, a preempted thread gets no stamp, so its wait is missed. That makes this program
- * cheaper than the agent's accounting, never more expensive.
+ * A wake-up stamps its thread in a hash, and the switch removes the stamp. The program sends the
+ * wait to user space through a ring buffer. In RATE_LIMIT_NS, it sends at most one event for each
+ * cgroup and CPU. As in the article, a preempted thread gets no stamp, so its wait is missed.
+ * Therefore this program can only be cheaper than the agent's accounting.
  *
- * The article gives no values for RATE_LIMIT_NS, MAX_TASK_ENTRIES and the ring size; those here are
- * chosen for the bench. At high switch rates almost no switch makes an event, so the cost is that
- * of the maps. At low rates it includes waking the reader.
+ * The article gives no values for RATE_LIMIT_NS, MAX_TASK_ENTRIES and the ring size, so the values
+ * below were chosen for the bench. At high switch rates almost no switch makes an event, so the
+ * maps cause the cost. At low rates the cost includes waking the reader.
  */
 #include "../../../bpf/include/kernel.h"
 #include <bpf/bpf_helpers.h>

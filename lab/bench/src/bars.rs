@@ -1,4 +1,4 @@
-//! The bars: limits for the agent's cost, relative to other contenders in the same round.
+//! The bars are limits for the agent's cost, relative to other contenders in the same round.
 
 use std::fmt;
 use std::io::{self, Write};
@@ -40,7 +40,7 @@ impl fmt::Display for Bound {
 #[derive(Debug)]
 pub(super) struct Bar {
     pub(super) kind: &'static Kind,
-    /// The contender that is judged. Variants of the agent are shown for comparison.
+    /// The contender that is judged. Variants of the agent are shown only for comparison.
     of: &'static str,
     /// The other contender.
     pub(super) to: &'static str,
@@ -48,9 +48,10 @@ pub(super) struct Bar {
     loads: &'static [Load],
 }
 
-/// The bars of the design. The cost is compared with the two published structures, and the slowdown
-/// with the common tool. Loads that hardly switch, or that exercise other hooks, do not measure the
-/// switch. Other bars limit what events cost a server: counted (the default) and streamed.
+/// The bars of the design. One bar compares the cost with the two published structures, and another
+/// compares the slowdown with the common tool. Loads that hardly switch, or that exercise other
+/// hooks, do not measure the switch. Other bars limit what events cost a server, whether events are
+/// counted (the default) or streamed.
 pub(super) const BARS: [Bar; 6] = [
     Bar {
         kind: &figures::BPF_PER_SWITCH,
@@ -103,7 +104,7 @@ pub(super) struct Comparison {
     pub(super) contender: &'static str,
     /// The medians of both contenders.
     values: [Option<f64>; 2],
-    /// `None` if one of them was not measured.
+    /// The ratio of the two values, or `None` if one of the contenders was not measured.
     pub(super) ratio: Option<Ratio>,
 }
 
@@ -114,7 +115,8 @@ impl Comparison {
         self.contender == self.bar.of
     }
 
-    /// Returns whether the median over the rounds meets the bar; `None` if unknown.
+    /// Returns whether the median over the rounds meets the bar, or `None` if the median is
+    /// unknown.
     pub(super) fn met(&self) -> Option<bool> {
         let ratio = self.ratio.filter(|_| self.is_judged())?;
         Some(self.bar.bound.holds(ratio.rounds.median))
@@ -133,7 +135,7 @@ impl Comparison {
     }
 }
 
-/// Compares the agent and its variants at every bar and each of its loads that ran.
+/// Compares the agent and its variants at each bar, under each load of the bar that ran.
 pub(super) fn compare(plan: &Plan, figures: &Figures) -> Vec<Comparison> {
     let shown = |c: &&Contender| c.is_noctule() || FLOORS.contains(&c.name);
     let shown = plan.contenders.iter().filter(shown);

@@ -14,7 +14,7 @@ use super::scrape::scrape;
 use super::stop::Stop;
 use super::{cost, host, say};
 
-/// Time after the start of an agent, because its first ticks cost more than later ones.
+/// Time to wait after the start of an agent, because its first ticks cost more than later ones.
 const SETTLE: Duration = Duration::from_secs(3);
 const SCRAPES: u32 = 50;
 /// Pause before each load, with or without contender, because the end of the previous contender

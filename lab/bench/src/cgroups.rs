@@ -11,10 +11,10 @@ use anyhow::{Context as _, Result};
 
 use super::leftovers;
 
-/// Cgroups below one top-level group. Dropping this removes all of them, once they are empty.
+/// Cgroups below one top-level group. Dropping this value removes all of them, once they are empty.
 pub(super) struct Cgroups {
     mount: PathBuf,
-    /// The cgroup of the bench at the start, to return to.
+    /// The original cgroup of the bench, to which the bench returns.
     home: PathBuf,
     top: PathBuf,
     made: RefCell<Vec<PathBuf>>,
@@ -45,7 +45,7 @@ impl Cgroups {
         &self.top
     }
 
-    /// Creates a group below it, with its parents.
+    /// Creates a group below the top-level group, and any missing parents.
     pub(super) fn add(&self, path: &str) -> Result<PathBuf> {
         let mut folder = self.top.clone();
         for part in path.split('/') {

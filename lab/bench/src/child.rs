@@ -11,7 +11,7 @@ use rustix::process::{Pid, Signal, kill_process_group, set_parent_process_death_
 
 use super::stop::Stop;
 
-/// Time for a process to end after it was asked to.
+/// How long a process may take to end after a request to end.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Executes a program that gets SIGTERM when its parent ends, even by SIGKILL. The kernel keeps
@@ -27,7 +27,8 @@ pub(super) fn tied(command: &[OsString]) -> anyhow::Error {
     anyhow::Error::new(error).context(program.display().to_string())
 }
 
-/// A child process that ends with its owner: asked first, killed later.
+/// A child process that ends with its owner. It first gets a request to end, and is killed if it
+/// does not comply.
 pub(super) struct Child {
     inner: process::Child,
     ended: Option<ExitStatus>,
@@ -61,7 +62,7 @@ impl Child {
         Ok(self.ended)
     }
 
-    /// Waits for the end; fails after `limit`.
+    /// Waits until the process ends. Fails after `limit`.
     pub(super) fn wait(&mut self, stop: &Stop, limit: Duration) -> Result<ExitStatus> {
         match stop.until(limit, || self.ended())? {
             Some(status) => Ok(status),

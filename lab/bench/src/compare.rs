@@ -19,7 +19,7 @@ const COMPARED: [&Kind; 8] = [
     &figures::SCRAPE_SIZE,
 ];
 
-/// Prints new / old for each figure of `contenders` that both runs have. It includes the figures
+/// Prints new / old for each figure of `contenders` that both runs have. Prints the figures
 /// themselves, which depend on the machine and its load, and their ratios to the reference, which
 /// hardly do.
 pub(super) fn print(

@@ -1,4 +1,4 @@
-//! Contenders, which run together with the loads: the agent, its peers, and the references.
+//! Contenders run together with the loads. They are the agent, its peers, and the references.
 
 use std::fs;
 use std::path::Path;
@@ -27,17 +27,18 @@ use tool::Tool;
 
 /// The agent with its default configuration, which the bars judge.
 pub(super) const OURS: &str = "noctule";
-/// No contender: the baseline for slowdowns.
+/// No contender, which is the baseline for slowdowns.
 pub(super) const NONE: &str = "none";
-/// An attached empty program: the baseline for costs.
+/// An attached empty program, which is the baseline for costs.
 pub(super) const EMPTY: &str = "empty";
-/// Empty programs on the hooks of a request: the minimum cost of tracing a server.
+/// Empty programs on the hooks of a request. Their cost is the minimum cost of tracing a server.
 pub(super) const EMPTY_HOOKS: &str = "empty_hooks";
-/// Like [`EMPTY_HOOKS`], with an account for each socket: the minimum cost of knowing its owner.
+/// Like [`EMPTY_HOOKS`], with an account for each socket. Its cost is the minimum cost of knowing
+/// which process owns a socket.
 pub(super) const EMPTY_ACCOUNTS: &str = "empty_accounts";
 /// The minimum costs of tracing a server.
 pub(super) const FLOORS: [&str; 2] = [EMPTY_HOOKS, EMPTY_ACCOUNTS];
-/// Reads /proc once a second: the baseline for agents.
+/// Reads /proc once a second, which is the baseline for agents.
 pub(super) const SCAN: &str = "proc-scan";
 /// The structure of Netflix's article, reimplemented.
 pub(super) const NETFLIX: &str = "netflix";
@@ -45,7 +46,7 @@ pub(super) const NETFLIX: &str = "netflix";
 pub(super) const KEPLER: &str = "kepler";
 /// `runqlat` of libbpf-tools.
 pub(super) const RUNQLAT: &str = "runqlat";
-/// The agent without events: the baseline for their cost.
+/// The agent without events, which is the baseline for the cost of events.
 pub(super) const NO_EVENTS: &str = "noctule_no_events";
 /// `noctule events` with its default options.
 pub(super) const STREAM: &str = "noctule_stream";
@@ -53,12 +54,11 @@ pub(super) const STREAM: &str = "noctule_stream";
 /// Period between two samples of /proc.
 const PERIOD: Duration = Duration::from_secs(1);
 
-/// A contender.
 #[derive(Clone, Copy)]
 pub(super) struct Contender {
     pub(super) name: &'static str,
     kind: Kind,
-    /// The loads to which it is relevant.
+    /// The loads for which the contender is relevant.
     subjects: &'static [Subject],
 }
 
@@ -100,17 +100,17 @@ impl Contender {
         }
     }
 
-    /// Returns whether it is the agent, to which the targets apply.
+    /// Returns whether the contender is the agent. The targets apply only to the agent.
     pub(super) fn is_noctule(&self) -> bool {
         matches!(self.kind, Kind::Noctule(_) | Kind::Stream(_))
     }
 
-    /// Returns whether it serves /metrics.
+    /// Returns whether the contender serves /metrics.
     fn serves(&self) -> bool {
         matches!(self.kind, Kind::Noctule(_))
     }
 
-    /// Returns whether it attaches anything to the kernel.
+    /// Returns whether the contender attaches anything to the kernel.
     fn attaches(&self) -> bool {
         !matches!(self.kind, Kind::ProcScan)
     }
@@ -125,7 +125,8 @@ impl Contender {
         fits && self.subjects.contains(&load.subject())
     }
 
-    /// Returns whether it is a process that collects data, in the form published by its authors.
+    /// Returns whether the contender is a process that collects data, in the form published by its
+    /// authors.
     pub(super) fn is_agent(&self) -> bool {
         !matches!(self.kind, Kind::Nothing | Kind::Own(..))
     }
@@ -172,7 +173,7 @@ impl Contender {
         }
     }
 
-    /// Starts it and waits until it is attached. The contender "none" starts nothing.
+    /// Starts the contender and waits until it is attached. The contender "none" starts nothing.
     pub(super) fn start(&self, bed: &Bed, stop: &Stop) -> Result<Running> {
         let launches = self.launches(bed)?;
         let errors = |n| bed.folder.join(format!("{}.{n}.stderr", self.name));
@@ -214,7 +215,7 @@ mod tests {
         for name in ALL.iter().filter(ours).map(|c| c.name) {
             assert!(page.contains(&format!("`{name}`")), "docs/bench.md: {name}");
         }
-        // Every contender is relevant to some load.
+        // Every contender is relevant for some load.
         for contender in ALL {
             let loads = Load::ALL.into_iter();
             let beside = loads.filter(|&load| contender.takes_part(load));

@@ -27,7 +27,7 @@ impl Per {
     }
 }
 
-/// Measures the programs of these processes while `work` runs. Without programs it does nothing.
+/// Measures the programs of these processes while `work` runs. Without programs, only runs `work`.
 pub(super) fn measure(
     pids: &[u32],
     place: Place,

@@ -197,7 +197,7 @@ pub(crate) const STREAM_ALL: Contender = contender(
 pub(crate) struct Peer {
     pub(crate) scope: Scope,
     pub(crate) contender: Contender,
-    /// The replacement if it cannot be attached.
+    /// The contender to use instead if this one cannot be attached.
     pub(crate) instead: Option<Contender>,
 }
 

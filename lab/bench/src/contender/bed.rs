@@ -13,12 +13,12 @@ use super::{ALL, Contender, Kind};
 pub(crate) struct Bed {
     pub(crate) noctule: PathBuf,
     pub(super) folder: PathBuf,
-    /// The object of each contender, or why it is missing.
+    /// The object of each contender, or the reason why the object is missing.
     pub(super) objects: BTreeMap<&'static str, Result<PathBuf, String>>,
 }
 
 impl Bed {
-    /// Compiles the objects. A failure makes only that contender absent.
+    /// Compiles the objects. If an object does not compile, only its contender is missing.
     pub(crate) fn prepare(root: &Path, folder: &Path, noctule: PathBuf) -> Result<Self> {
         let headers = write_headers(folder)?;
         let own = |contender: &Contender| matches!(contender.kind, Kind::Own(..));

@@ -1,18 +1,18 @@
-//! A program to start, and the use of its output.
+//! A program to start, and what the bench does with its output.
 
 use std::process::{Command, Stdio};
 
 use super::with_sbin;
 use crate::events::Format;
 
-/// The use of a program's output.
+/// What the bench does with a program's output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Output {
     /// Ignored.
     Nothing,
-    /// The bench looks for an address in it.
+    /// The bench looks for an address in the output.
     Address,
-    /// The bench reads events from it.
+    /// The bench reads events from the output.
     Events(Format),
 }
 
@@ -22,7 +22,7 @@ pub(super) struct Launch {
 }
 
 impl Launch {
-    /// Launches a program of the bench, which ends when its input closes.
+    /// Returns a launch of one of the bench's own programs, which end when their input closes.
     pub(super) fn silent(mut command: Command) -> Self {
         command.stdin(Stdio::piped());
         Self::new(command, Output::Nothing)

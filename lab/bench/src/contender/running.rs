@@ -19,25 +19,25 @@ use crate::host;
 use crate::population::lines;
 use crate::stop::Stop;
 
-/// Time for a contender to attach everything.
+/// How long a contender may take to attach everything.
 const START: Duration = Duration::from_secs(30);
 /// A contender counts as attached once the number of its hooks has not changed for this long.
 const STABLE: Duration = Duration::from_millis(300);
-/// Time to skip the agent's own measurement. The agent enables BPF statistics for the second second
-/// after its start, and then for one second in thirty. A load that started immediately would see
-/// only the exception.
+/// How long to wait while the agent measures itself. The agent enables BPF statistics from one to
+/// two seconds after its start, and then for one second in thirty. Without this pause, the load
+/// would run mostly during that exceptional second.
 const OWN_WINDOW: Duration = Duration::from_millis(2300);
 /// All events count as reported once no output has arrived for this long.
 const QUIET: Duration = Duration::from_millis(400);
-/// Upper limit for that wait. A machine is never quiet, and events of the load arrive within this
-/// time.
+/// Maximum duration of that wait. Events of the load arrive within this time, although a machine is
+/// never quiet.
 const DRAIN: Duration = Duration::from_secs(10);
 
-/// The processes of a contender. Dropping this ends them.
+/// The processes of a contender. Dropping this value ends them.
 #[derive(Default)]
 pub(crate) struct Running {
     members: Vec<Member>,
-    /// Address of its /metrics, if it serves it.
+    /// Address of the contender's /metrics, if it serves them.
     pub(crate) address: Option<String>,
 }
 
@@ -48,8 +48,8 @@ struct Member {
     capture: Option<Capture>,
 }
 
-/// Output that is read as it arrives and parsed when the load is over. Parsing each line earlier
-/// would take CPU time from the load.
+/// Output that is read as it arrives and parsed when the load has ended. If each line were parsed
+/// earlier, parsing would take CPU time from the load.
 struct Capture {
     format: Format,
     bytes: Arc<AtomicUsize>,
@@ -97,7 +97,7 @@ impl Running {
             if let Some(status) = member.child.ended()? {
                 let text = fs::read_to_string(&member.errors).unwrap_or_default();
                 let lines: Vec<&str> = text.lines().filter(|l| !l.trim().is_empty()).collect();
-                // The first line has the cause, the last one the consequence.
+                // The first line names the cause, and the last line the consequence.
                 match lines.as_slice() {
                     [] => bail!("it has ended: {status}"),
                     [line] => bail!("{line}: {status}"),
@@ -108,7 +108,7 @@ impl Running {
         Ok(())
     }
 
-    /// Waits until all its processes are attached.
+    /// Waits until all processes of the contender are attached.
     pub(super) fn wait(&mut self, contender: &Contender, stop: &Stop) -> Result<()> {
         if self.members.is_empty() {
             return Ok(());
@@ -148,7 +148,7 @@ impl Running {
         }
     }
 
-    /// Waits until all events so far were reported.
+    /// Waits until all events so far are reported.
     pub(crate) fn drain(&self, stop: &Stop) -> Result<()> {
         let capture = || self.members.iter().filter_map(|m| m.capture.as_ref());
         let bytes = || {

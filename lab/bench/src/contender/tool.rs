@@ -21,7 +21,7 @@ pub(super) struct Tool {
     /// The Debian package.
     pub(super) package: &'static str,
     pub(super) needs_tracefs: bool,
-    /// The format of its lines, if it reports events.
+    /// The format of the tool's lines, if it reports events.
     pub(super) format: Option<Format>,
 }
 
