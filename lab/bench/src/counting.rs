@@ -1,9 +1,9 @@
 //! Measures the cost of counting one event with the agent's histograms and with bpftrace, for the
-//! same questions. It also measures how long each tool takes to attach.
+//! same questions. Also measures how long each tool takes to attach.
 //!
 //! The load is a system call that does nothing else. Each question is measured between two runs of
-//! the load alone, in turns. The minimum over all rounds counts, because other load on the machine
-//! only adds.
+//! the load alone, in turns. The result is the minimum over all rounds, because other load on the
+//! machine only makes a round slower.
 
 use std::ffi::OsString;
 use std::fs;
@@ -21,7 +21,7 @@ use super::stop::{Interrupted, Stop};
 /// Calls per round.
 const CALLS: u32 = 1_000_000;
 const ROUNDS: usize = 7;
-/// Time after which a tool that has not attached counts as failed.
+/// How long a tool may take to attach. A tool that needs longer counts as failed.
 const PATIENCE: Duration = Duration::from_secs(20);
 /// Time between the creation of a probe's descriptor and the first event.
 const SETTLE: Duration = Duration::from_millis(300);
@@ -30,7 +30,7 @@ const WITH_TRACEFS: &str =
     "mount -t tracefs nodev /sys/kernel/tracing 2>/dev/null; exec bpftrace -e \"$0\"";
 const EVENT: &str = "syscalls:sys_enter_getppid";
 
-/// A question, in the language of each tool.
+/// A question in the language of each tool.
 struct Question {
     name: &'static str,
     trigger: &'static str,
@@ -55,7 +55,7 @@ const QUESTIONS: [Question; 3] = [
     },
 ];
 
-/// The cost of a tool for a question.
+/// What it costs a tool to answer a question.
 #[derive(Clone, Copy)]
 struct Cost {
     ns: f64,
@@ -167,7 +167,8 @@ fn cost(mut command: Command, stop: &Stop) -> Result<Cost> {
     })
 }
 
-/// Returns whether the process holds a perf event or a BPF link, so that a probe is attached.
+/// Returns whether the process holds a perf event or a BPF link, which shows that a probe is
+/// attached.
 fn is_attached(pid: u32) -> bool {
     let is_probe = |name: &OsString| {
         let name = name.to_string_lossy();

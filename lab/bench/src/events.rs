@@ -25,7 +25,8 @@ pub(super) enum Format {
 }
 
 impl Format {
-    /// Parses the event of a line; `None` for table headings and for events without a variant here.
+    /// Parses the event of a line. Returns `None` for table headings and for events without a
+    /// variant here.
     pub(super) fn read(self, line: &str) -> Option<Reported> {
         let event = match self {
             Self::Noctule => return noctule::read(line),
@@ -61,10 +62,10 @@ pub(super) enum Scope {
 /// An event parsed from a line.
 #[derive(Debug, PartialEq)]
 pub(super) struct Reported {
-    /// Time, if reported: nanoseconds since 1970, or on the monotonic clock for one-liners of the
-    /// bench.
+    /// The time, if the line contains one: nanoseconds since 1970, or on the monotonic clock for
+    /// one-liners of the bench.
     pub(super) at: Option<u64>,
-    /// Cookie of the network namespace, if reported.
+    /// Cookie of the network namespace, if the line contains it.
     pub(super) netns: Option<u64>,
     pub(super) event: Event,
 }
@@ -74,10 +75,10 @@ pub(super) struct Reported {
 pub(super) enum Event {
     Start {
         pid: u32,
-        /// Only the agent reports it.
+        /// Only the agent reports the parent.
         parent: Option<u32>,
     },
-    /// A thread rather than a process, reported by tools that see both.
+    /// The start of a thread, reported by tools that report both threads and processes.
     ThreadStart,
     Exec {
         pid: u32,
@@ -121,7 +122,7 @@ pub(super) enum End {
     Signal(i64),
 }
 
-/// A change of a socket, as far as the agent reports it.
+/// A change of a socket, as far as the agent reports the change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Change {
     Listen,

@@ -1,4 +1,4 @@
-//! Figures by kind, load, contender and round.
+//! Figures, identified by kind, load, contender and round.
 
 use super::contender::{EMPTY, NONE, SCAN};
 
@@ -33,7 +33,7 @@ pub(super) const CPU: Kind = Kind {
     reference: Some(NONE),
     ..kind("cpu", "ns/operation")
 };
-/// Context switches of the load's own threads, to prove that the load does what it should.
+/// Context switches of the load's own threads. They show whether the load does what it should.
 pub(super) const SWITCHES: Kind = kind("switches", "1/operation");
 /// Time in all BPF programs of the contender per context switch of the machine.
 pub(super) const BPF_PER_SWITCH: Kind = Kind {
@@ -62,11 +62,11 @@ pub(super) const AGENT_CPU: Kind = Kind {
 };
 /// CPU time of the process until it has reported the events of a load, per operation.
 pub(super) const AGENT_TIME: Kind = kind("agent_time", "ns/operation");
-/// Events of the load, each of which must be reported.
+/// Number of events of the load. A tool must report each of them.
 pub(super) const EVENTS_EXPECTED: Kind = kind("events_expected", "events");
-/// Reported events of the load.
+/// Number of events of the load that were reported.
 pub(super) const EVENTS_DELIVERED: Kind = kind("events_delivered", "events");
-/// Lost events of the whole machine, as reported by the tool.
+/// Number of lost events of the whole machine, according to the tool.
 pub(super) const EVENTS_LOST: Kind = kind("events_lost", "events");
 /// Events that were expected but not reported.
 pub(super) const EVENTS_MISSING: Kind = kind("events_missing", "events");
@@ -75,14 +75,14 @@ pub(super) const AGENT_MEMORY: Kind = Kind {
     target: Some(40.0),
     ..kind("agent_memory", "MB")
 };
-/// Median of a round's scrapes.
+/// Median duration of a round's scrapes.
 pub(super) const SCRAPE: Kind = Kind {
     target: Some(20.0),
     ..kind("scrape", "ms")
 };
-/// Fastest scrape of a round.
+/// Duration of a round's fastest scrape.
 pub(super) const SCRAPE_BEST: Kind = kind("scrape_best", "ms");
-/// Size of an answer.
+/// Size of a response.
 pub(super) const SCRAPE_SIZE: Kind = kind("scrape_size", "kB");
 
 /// A figure with a value for each round.
@@ -91,7 +91,7 @@ pub(super) struct Figure {
     pub(super) kind: &'static Kind,
     pub(super) load: &'static str,
     pub(super) contender: &'static str,
-    /// The BPF program, for figures of a single one.
+    /// The BPF program, for figures of a single program.
     pub(super) program: Option<String>,
     pub(super) samples: Vec<(u32, f64)>,
 }
@@ -110,7 +110,7 @@ pub(super) struct Summary {
 }
 
 impl Summary {
-    /// Summarizes at least one value; returns NaN for none.
+    /// Summarizes the values. Returns NaN if there are none.
     pub(super) fn of(mut values: Vec<f64>) -> Self {
         values.sort_by(f64::total_cmp);
         let at = |i: usize| values.get(i).copied().unwrap_or(f64::NAN);
@@ -126,13 +126,13 @@ impl Summary {
     }
 }
 
-/// A figure relative to that of its reference.
+/// A figure relative to the same figure of its reference.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Ratio {
     /// Summary of the ratios of all rounds.
     pub(super) rounds: Summary,
-    /// Ratio of the minima. On a busy machine it is the least disturbed answer. The smallest ratio
-    /// would be misleading, because it comes from a disturbed reference.
+    /// Ratio of the minima. On a busy machine it is the least disturbed result. The smallest ratio
+    /// would be misleading, because a disturbed round of the reference causes it.
     pub(super) best: f64,
 }
 
@@ -142,7 +142,7 @@ pub(super) struct Figures {
     all: Vec<Figure>,
 }
 
-/// The position of a sample.
+/// What a sample belongs to: load, contender and round.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Place {
     pub(super) load: &'static str,
@@ -227,13 +227,13 @@ impl Figures {
         !pairs.into_iter().filter_map(small).any(|small| small)
     }
 
-    /// Returns the figure relative to its reference; `None` for the reference itself or without
-    /// one.
+    /// Returns the figure relative to its reference. Returns `None` for the reference itself, and
+    /// if there is no reference.
     pub(super) fn ratio(&self, figure: &Figure) -> Option<Ratio> {
         self.against(figure, figure.kind.reference?)
     }
 
-    /// Returns the figure relative to that of another contender, round by round.
+    /// Returns the figure relative to the same figure of another contender, round by round.
     pub(super) fn against(&self, figure: &Figure, reference: &str) -> Option<Ratio> {
         if figure.contender == reference {
             return None;

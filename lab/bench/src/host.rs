@@ -8,7 +8,7 @@ use std::process::Command;
 use anyhow::{Context as _, Result};
 use libbpf_rs::query::{ProgInfoIter, ProgInfoQueryOptions};
 
-/// The machine and the tree, for the record.
+/// The machine and the source tree, for the record.
 pub(super) struct Machine {
     pub(super) kernel: String,
     pub(super) processor: String,
@@ -20,7 +20,7 @@ pub(super) struct Machine {
     pub(super) commit: String,
 }
 
-/// Describes this machine and the tree at `root`.
+/// Describes this machine and the source tree at `root`.
 pub(super) fn describe(root: &Path, load_before: &str) -> Machine {
     let uname = rustix::system::uname();
     let text = |bytes: &std::ffi::CStr| bytes.to_string_lossy().into_owned();
@@ -71,7 +71,7 @@ pub(super) fn cpu_ns(pid: u32) -> Result<u64> {
     let folder = format!("/proc/{pid}/task");
     let mut sum = 0;
     for task in fs::read_dir(&folder).with_context(|| folder.clone())? {
-        // A thread may end in between.
+        // A thread may end after it was listed.
         let Ok(text) = fs::read_to_string(task?.path().join("schedstat")) else {
             continue;
         };
@@ -97,7 +97,7 @@ pub(super) fn switches_of(pid: u32) -> Result<u64> {
     Ok(status(pid, "voluntary_ctxt_switches")? + status(pid, "nonvoluntary_ctxt_switches")?)
 }
 
-/// Cost of a BPF program so far. It only grows while [`Statistics`] are on.
+/// Cost of a BPF program so far. The cost only grows while [`Statistics`] are enabled.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Run {
     pub(super) ns: u64,
@@ -115,8 +115,8 @@ pub(super) fn programs(pid: u32) -> Result<BTreeMap<u32, Run>> {
     Ok(programs)
 }
 
-/// Parses the fdinfo of a program. Links also contain a program's id, but no times, and give
-/// `None`.
+/// Parses the fdinfo of a program. The fdinfo of a link also contains a program's id, but no times,
+/// so the result is `None`.
 fn program(fdinfo: &str) -> Option<(u32, Run)> {
     let field = |name: &str| {
         let line = fdinfo
@@ -167,7 +167,7 @@ impl Statistics {
         Ok(Self { before })
     }
 
-    /// Returns whether the statistics were left on, which makes every program appear slower.
+    /// Returns whether the statistics are enabled, which makes every program appear slower.
     pub(super) fn are_on() -> bool {
         fs::read_to_string(STATISTICS).is_ok_and(|text| text.trim() != "0")
     }

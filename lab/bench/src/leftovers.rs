@@ -4,8 +4,8 @@ use std::fs;
 use std::io;
 use std::path::Path;
 
-/// Removes directories named after a bench process that has ended. Directories that cannot be
-/// removed stay.
+/// Removes directories whose names contain the pid of a bench that has ended. Directories that
+/// cannot be removed stay.
 pub(super) fn remove(place: &Path, remove: impl Fn(&Path) -> io::Result<()>) {
     let folders = fs::read_dir(place).into_iter().flatten().flatten();
     for folder in folders.map(|entry| entry.path()) {
@@ -17,7 +17,7 @@ pub(super) fn remove(place: &Path, remove: impl Fn(&Path) -> io::Result<()>) {
     }
 }
 
-/// Returns the process that a directory is named after.
+/// Returns the process whose pid the directory's name contains.
 fn owner(name: &str) -> Option<u32> {
     let rest = name.strip_prefix("noctule-bench-")?;
     rest.rsplit('-').next()?.parse().ok()

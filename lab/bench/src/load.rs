@@ -40,7 +40,7 @@ pub(super) use outcome::Outcome;
 
 use outcome::{children_ns, on_each_cpu, own_cpu_ns};
 
-/// Time limit for a load. A longer one is stuck.
+/// Time limit for a load. A load that takes longer is stuck.
 const LIMIT: Duration = Duration::from_secs(300);
 
 #[derive(Debug, clap::Args)]
@@ -78,13 +78,13 @@ pub(super) enum Part {
     Netflix,
     /// Loads Kepler's BPF object and removes the rows of its maps.
     Kepler,
-    /// Scans /proc: the baseline that agents are compared with.
+    /// Scans /proc, as the baseline for agents.
     ProcScan,
 }
 
 impl Part {
-    /// Returns whether the part lives until its input closes, so that it can clean up whatever
-    /// happens to the bench.
+    /// Returns whether the part runs until its input closes. Such a part cleans up whatever happens
+    /// to the bench.
     fn ends_with_input(self) -> bool {
         use Part::{Asleep, Echo, Kepler, Netflix, Object, Population, ProcScan, Sleeper};
         matches!(
@@ -124,7 +124,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
 }
 
 impl Load {
-    /// Runs the load to its end. The population has no end and cannot be run this way.
+    /// Runs the load until it ends. The population has no end and cannot be run this way.
     pub(super) fn run(self, operations: u64, stop: &Stop) -> Result<Outcome> {
         let mut command = command(self.part(), &operations.to_string());
         command.stdin(Stdio::null());
@@ -148,13 +148,13 @@ pub(super) fn mixed(cgroup: &Path, stop: &Stop) -> Result<(u32, BTreeMap<String,
     Ok((pid, serde_json::from_str(&text).context("the counters")?))
 }
 
-/// Runs a load to its end. Returns its process and its output.
+/// Runs a load until it ends. Returns its process and its output.
 fn finish(command: &mut Command, stop: &Stop) -> Result<(u32, String)> {
     let mut child = Child::start(command.stdout(Stdio::piped()))?;
     let pid = child.pid();
     let text = printed(&mut child, stop);
     if text.is_err() {
-        // The load had no time to clean up.
+        // The load was killed before it could clean up.
         drop(child);
         let _ = fs::remove_dir_all(folder_of(pid));
     }
@@ -170,8 +170,8 @@ fn printed(child: &mut Child, stop: &Stop) -> Result<String> {
     Ok(text)
 }
 
-/// Returns a command for a program that ends with the process that starts it, even if that is
-/// killed. The caller adds the arguments.
+/// Returns a command for a program that ends with the process that starts it, even if that process
+/// is killed. The caller adds the arguments.
 pub(super) fn tied(program: impl AsRef<OsStr>) -> Command {
     let mut command = Command::new("/proc/self/exe");
     command.args(["tied", "--"]).arg(program);
@@ -179,7 +179,7 @@ pub(super) fn tied(program: impl AsRef<OsStr>) -> Command {
 }
 
 /// Returns a command that runs this program as a part of the bench. The link leads to the running
-/// binary, even if it was rebuilt since.
+/// binary, even if the binary was rebuilt meanwhile.
 fn command(part: Part, size: &str) -> Command {
     use clap::ValueEnum as _;
     let mut command = Command::new("/proc/self/exe");

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use super::{Change, Event, Format};
 
-/// The kind of events that a load makes, and how to recognize them by the load's process.
+/// The kind of events that a load makes. The load's process identifies the events.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Sort {
     /// Children of the process.
@@ -23,7 +23,7 @@ impl Sort {
         match (self, format) {
             // Start, exec and exit.
             (Self::Processes, Format::Noctule) => 3,
-            // Both sides report an establishment and a close.
+            // Both sides report the establishment and the close.
             (Self::Connections, Format::Noctule | Format::Tcpstates) => 4,
             (Self::Connections, Format::Tcplife) => 2,
             (Self::Processes, Format::Execsnoop | Format::Exitsnoop)
@@ -33,8 +33,8 @@ impl Sort {
     }
 }
 
-/// Returns an address that only this process uses, so that ports still held from an earlier run do
-/// not conflict.
+/// Returns an address that only this process uses, so that ports that an earlier run still occupies
+/// do not conflict.
 pub(crate) fn address_of(pid: u32) -> Ipv4Addr {
     // Pids have at most 22 bits. 127.0.x.x is used by other programs.
     let [_, high, middle, low] = pid.to_be_bytes();

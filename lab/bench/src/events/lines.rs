@@ -19,7 +19,7 @@ pub(super) fn execsnoop(line: &str) -> Option<Event> {
     if result != "0" {
         return None;
     }
-    // execsnoop prints the requested path; the agent reports the resolved one.
+    // execsnoop prints the requested path, and the agent prints the resolved path.
     let (program, words) = word(rest)?;
     let cut = |word: &str| word.len() >= ARGUMENT - 1;
     Some(Event::Exec {

@@ -1,4 +1,4 @@
-//! Parses the agent's own lines: docs/json.md.
+//! Parses the agent's own lines, which docs/json.md describes.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -11,7 +11,7 @@ use super::{Arguments, Change, End, Ends, Event, Flags, Reported};
 /// Lost events by name.
 pub(crate) type Gap = BTreeMap<String, u64>;
 
-/// Parses a line; `None` for events without a variant here.
+/// Parses a line. Returns `None` for events without a variant here.
 pub(super) fn read(line: &str) -> Option<Reported> {
     let value: Value = serde_json::from_str(line).ok()?;
     // Objects older than the agent are not events.

@@ -1,5 +1,5 @@
-//! Sleeping threads, which an agent should not have to visit at each tick. They live until the
-//! input closes.
+//! Sleeping threads, which an agent should not have to visit at each tick. They run until the input
+//! closes.
 
 use std::fs;
 use std::io::{Write as _, stdout};
@@ -30,7 +30,7 @@ pub(crate) fn count() -> Result<u64> {
     Ok(MOST.min(limit / 4 * 3))
 }
 
-/// Starts the threads, reports that, and waits for the end of the input.
+/// Starts the threads, reports that they run, and waits until the input closes.
 pub(super) fn run(threads: u64) -> Result<()> {
     for _ in 0..threads {
         let small = thread::Builder::new().stack_size(STACK);

@@ -1,5 +1,5 @@
 //! Short TCP connections, one after another on each CPU: connect, receive one byte, close on both
-//! sides. It shows the cost of the hooks on socket state changes.
+//! sides. This load shows the cost of the hooks on socket state changes.
 
 use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
@@ -16,7 +16,7 @@ pub(super) fn run(connections: u64) -> Result<Outcome> {
     // The thread ends with the process.
     thread::spawn(move || {
         for stream in listener.incoming().flatten() {
-            // If the client is gone, the client reports the error.
+            // If the client has ended, the client reports the error.
             let _ = (&stream).write_all(b"x");
         }
     });

@@ -6,8 +6,8 @@ use std::path::Path;
 use anyhow::{Context as _, Result, bail};
 
 const STEP: usize = 1 << 20;
-/// Upper limit in steps: without a kill there is no memory limit, and the machine must not be
-/// filled.
+/// Upper limit in steps. If the process is not killed by then, there is no memory limit, and the
+/// process must not fill the machine.
 const MOST: usize = 128;
 
 pub(super) fn run(cgroup: &Path) -> Result<()> {

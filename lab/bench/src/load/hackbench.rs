@@ -1,4 +1,4 @@
-//! The classic hackbench: groups in which each sender sends to each receiver. It causes many
+//! The classic hackbench: groups in which each sender sends to each receiver. This load causes many
 //! runnable threads, wake-ups across CPUs and long run queues.
 
 use std::io::{Read as _, Write as _};

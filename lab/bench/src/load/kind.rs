@@ -76,7 +76,7 @@ impl Load {
         }
     }
 
-    /// Describes the load and its operation.
+    /// Describes the load and what one operation is.
     pub(crate) fn words(self) -> &'static str {
         match self {
             Self::PingPong => "two processes on one CPU over two pipes; operation: a round trip",
@@ -132,9 +132,9 @@ impl Load {
         matches!(self, Self::Population | Self::Asleep)
     }
 
-    /// Returns the number of operations in a run. It takes about half a second on the development
-    /// machine. Event loads use as many as must be reported without loss, and servers run for some
-    /// seconds.
+    /// Returns the number of operations in a run. A run takes about half a second on the
+    /// development machine. Event loads run as many operations as a tool must report without loss,
+    /// and servers run for some seconds.
     pub(crate) fn operations(self, quick: bool) -> u64 {
         let full = match self {
             Self::PingPong => 100_000,
@@ -151,8 +151,8 @@ impl Load {
         if quick { full / 10 } else { full }
     }
 
-    /// Returns the number of runs, the fastest of which is the sample. Bursts of other work are
-    /// shorter than all runs together.
+    /// Returns the number of runs. The fastest run is the sample. Bursts of other work are shorter
+    /// than all runs together.
     pub(crate) fn runs(self) -> u32 {
         match self {
             Self::Processes => 1,

@@ -1,5 +1,5 @@
-//! One event of each kind that is only reported on request: a signal, a failed exec, file changes,
-//! and a DNS query with its answer. It shows the cost of an event of each kind.
+//! One event of each kind that is reported only on request: a signal, a failed exec, file changes,
+//! and a DNS query with its response. This load shows the cost of an event of each kind.
 
 use std::fs::{self, File, Permissions};
 use std::io::{Error, ErrorKind};
@@ -23,7 +23,7 @@ const SERVER: (Ipv4Addr, u16) = (Ipv4Addr::new(127, 53, 53, 53), 53);
 
 /// A DNS query with id 1, recursion desired and one question: the addresses (A, IN) of `a.test`.
 const QUESTION: &[u8] = b"\0\x01\x01\0\0\x01\0\0\0\0\0\0\x01a\x04test\0\0\x01\0\x01";
-/// Position of the flags in a message, and the flag of an answer.
+/// Position of the flags in a message, and the flag of a response.
 const FLAGS: usize = 2;
 const IS_ANSWER: u8 = 0x80;
 
@@ -50,7 +50,7 @@ fn answer(server: &UdpSocket) {
     let mut message = [0; 512];
     while let Ok((length, client)) = server.recv_from(&mut message) {
         message[FLAGS] |= IS_ANSWER;
-        // If the client is gone, the client reports the error.
+        // If the client has ended, the client reports the error.
         let _ = server.send_to(&message[..length], client);
     }
 }

@@ -1,5 +1,5 @@
-//! A little of each kind of event: a build, a web server under load, short processes with various
-//! ends, an OOM kill, and failing connections. It runs in its own network namespace, so that the
+//! A few events of each kind: a build, a web server under load, short processes with various ends,
+//! an OOM kill, and failing connections. The load runs in its own network namespace, so that the
 //! counters there cover only this load.
 
 use std::collections::BTreeMap;
@@ -18,7 +18,7 @@ use super::server::Server;
 use super::{Part, command};
 use crate::events::{address_of, folder_of};
 
-/// A neighbour that never answers, so that SYNs are retransmitted after 1 and 3 seconds.
+/// A neighbour that never replies, so that the kernel retransmits SYNs after 1 and 3 seconds.
 const SILENT: &str = "10.77.0.9:9";
 const GIVE_UP: Duration = Duration::from_millis(3500);
 const SOURCES: u32 = 16;
@@ -39,7 +39,7 @@ pub(super) fn run(cgroup: &Path) -> Result<()> {
     writeln!(stdout(), "{}", json!(tcp_counters()?)).context("telling the counts")
 }
 
-/// Sets up the loopback device, and a link on which no host answers.
+/// Sets up the loopback device, and a link on which no host replies.
 fn network() -> Result<()> {
     let commands: [&[&str]; 5] = [
         &["link", "set", "lo", "up"],
@@ -127,7 +127,7 @@ fn processes() -> Result<()> {
     Ok(())
 }
 
-/// Makes connections over IPv6, refused ones, and one that is never answered.
+/// Makes connections over IPv6, refused connections, and one connection without any reply.
 fn connections() -> Result<()> {
     for _ in 0..20 {
         let listener = TcpListener::bind("[::1]:0").context("listening")?;
