@@ -1,9 +1,9 @@
-//! `make bench`, or `cargo lab-bench` with options: measures the agent's cost together with that
-//! of other tools, in one run.
+//! `make bench`, or `cargo lab-bench` with options: measures what the agent and other tools cost,
+//! in one run.
 //!
 //! Each load runs alone and with each contender, in turns, so that drift of a shared machine
-//! affects all alike. A figure is compared with its reference in the same round. docs/bench.md
-//! describes each figure.
+//! affects all of them equally. A figure is compared with its reference in the same round.
+//! docs/bench.md describes each figure.
 
 use std::ffi::OsString;
 use std::fs;
@@ -161,7 +161,7 @@ fn measure(root: &Path, args: &Args) -> Result<()> {
         tables::print(&mut stdout().lock(), &plan, &machine, &figures)?;
     }
     complete?;
-    // If a load or a contender is named, only that is wanted.
+    // If a load or a contender is named, the bench runs only that.
     let everything = args.only.is_empty() && args.beside.is_empty();
     let side_by_side = everything.then(|| peers::run(&bed, &stop)).transpose()?;
     let machine = host::describe(root, &before);

@@ -21,13 +21,12 @@ mod print;
 
 pub(super) use print::{print, record};
 
-/// Pause between the last start and the load, and after the load, so that all tools see its first
-/// and last events.
+/// Pause between the last start and the load, and after the load, so that all tools see the first
+/// and last events of the load.
 const SETTLE: Duration = Duration::from_secs(1);
 /// Memory limit of the cgroup for the OOM kill.
 const LIMIT: u64 = 32 << 20;
 
-/// The result.
 pub(super) struct Report {
     peers: Vec<Peer>,
     counters: Vec<Counter>,
@@ -38,15 +37,15 @@ pub(super) struct Report {
 /// A peer and its comparison.
 struct Peer {
     name: &'static str,
-    /// The replacement that ran, and why.
+    /// The contender that ran instead of the peer, and the reason.
     instead: Option<(&'static str, String)>,
     /// Number of events that the peer reports as lost.
     lost: u64,
-    /// The comparison, or why there is none.
+    /// The comparison, or the reason why there is none.
     matched: Result<Matched, String>,
 }
 
-/// A running peer, or why it does not run.
+/// A running peer, or the reason why it does not run.
 struct Beside {
     scope: Scope,
     name: &'static str,
@@ -124,7 +123,7 @@ pub(super) fn run(bed: &Bed, stop: &Stop) -> Result<Report> {
     })
 }
 
-/// Starts a peer, or its replacement.
+/// Starts a peer, or the contender that replaces it.
 fn start(peer: &contender::Peer, bed: &Bed, stop: &Stop) -> Result<Beside> {
     let attempt = |contender: &contender::Contender| match contender.start(bed, stop) {
         Ok(running) => Ok(Ok(running)),

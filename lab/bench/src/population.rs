@@ -12,7 +12,8 @@ use super::child::Child;
 use super::load::{self, Load, asleep};
 use super::stop::Stop;
 
-/// Time for thousands of processes or threads to start, which is long on a busy machine.
+/// How long thousands of processes or threads may take to start. A start takes long on a busy
+/// machine.
 const START: Duration = Duration::from_secs(120);
 
 /// The running population of processes or sleeping threads. Dropping it ends the population.
@@ -42,7 +43,7 @@ impl Population {
     }
 }
 
-/// Starts a part of the population and waits until that is complete.
+/// Starts a part of the population and waits until it is complete.
 fn part(mut command: Command, stop: &Stop) -> Result<Child> {
     let mut child = Child::start(command.stdin(Stdio::piped()).stdout(Stdio::piped()))?;
     let output = child.pipes().stdout.take().context("its output")?;
@@ -58,12 +59,12 @@ fn part(mut command: Command, stop: &Stop) -> Result<Child> {
     }
 }
 
-/// Returns the lines that a process prints as they arrive, and reads the pipe to its end.
+/// Returns the lines that a process prints, as they arrive. Reads the pipe until it closes.
 pub(super) fn lines(output: impl std::io::Read + Send + 'static) -> mpsc::Receiver<String> {
     let (sender, receiver) = mpsc::channel();
     thread::spawn(move || {
         for line in BufReader::new(output).lines().map_while(Result::ok) {
-            // The receiver may be gone.
+            // The receiver may have been dropped.
             let _ = sender.send(line);
         }
     });

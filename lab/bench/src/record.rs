@@ -10,7 +10,7 @@ use super::load::Load;
 use super::peers::{self, Report};
 use super::rounds::Plan;
 
-/// Increased when a name or a meaning changes.
+/// The version of the format, increased when a name or a meaning changes.
 const FORMAT: u32 = 1;
 
 /// Returns the JSON description of a run: its machine, contenders and figures.

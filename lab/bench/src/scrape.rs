@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, ensure};
 
-/// Time from connecting to the last byte, and size of the answer.
+/// Time from connecting to the last byte, and size of the response.
 pub(super) struct Scrape {
     pub(super) time: Duration,
     pub(super) bytes: usize,

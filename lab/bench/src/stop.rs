@@ -1,4 +1,4 @@
-//! Handles Ctrl-C. Every wait checks for it, so that the owners of started processes clean up.
+//! Handles Ctrl-C. Every wait checks for Ctrl-C, so that the owners of started processes clean up.
 
 use std::fmt;
 use std::sync::Arc;
@@ -15,7 +15,6 @@ const STEP: Duration = Duration::from_millis(20);
 /// Whether the user asked the bench to stop.
 pub(super) struct Stop(Arc<AtomicBool>);
 
-/// The user asked the bench to stop.
 #[derive(Debug)]
 pub(super) struct Interrupted;
 
@@ -50,7 +49,7 @@ impl Stop {
         self.until(time, || Ok(None::<()>)).map(|_| ())
     }
 
-    /// Calls `ask` until it returns an answer or the time is over.
+    /// Calls `ask` until it returns a value or the time is over.
     pub(super) fn until<T>(
         &self,
         time: Duration,

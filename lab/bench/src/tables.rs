@@ -255,7 +255,7 @@ fn agent(out: &mut impl Write, plan: &Plan, figures: &Figures) -> io::Result<()>
     write(out, 3, &head, &lines)
 }
 
-/// Compares the agent with the target; empty for other contenders.
+/// Compares the agent with the target. Returns an empty string for other contenders.
 fn target(kind: &Kind, contender: &Contender, value: f64) -> String {
     match kind.target.filter(|_| contender.is_noctule()) {
         Some(target) if value < target => format!("< {target}: ok"),

@@ -1,5 +1,5 @@
-//! Measures the accuracy of energy attribution. Traces with a known truth are run through noctule's
-//! attribution and through the published methods of other tools.
+//! Measures the accuracy of energy attribution. noctule's method and the published methods of other
+//! tools attribute the energy of traces whose true values are known.
 
 mod machine;
 mod methods;
@@ -13,15 +13,15 @@ pub use methods::{IdleMinimum, Method, Noctule, PlainRatio, RatioBefore, ShareOf
 pub use nodes::{CLASSES, Class, ClassScore, NODES, judge_class, other_rules};
 pub use traces::{TRACES, Trace};
 
-/// Time for a method to learn before it is judged, in seconds.
+/// Time for which a method learns before it is judged, in seconds.
 pub const WARM_UP: u32 = 120;
-/// Time during which it is judged, in seconds.
+/// Time for which a method is judged, in seconds.
 pub const JUDGED: u32 = 600;
 
 /// The accuracy of a method on a trace.
 #[derive(Clone, Copy, Debug)]
 pub struct Score {
-    /// Energy charged wrongly to processes, relative to what they really used.
+    /// Energy charged wrongly to processes, relative to the energy that they really used.
     pub error: f64,
     /// Like `error`, but after correcting the total, so that only wrong shares count.
     pub shares: f64,

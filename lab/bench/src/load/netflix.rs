@@ -1,5 +1,5 @@
 //! Reads the events of bench/bpf/netflix.bpf.c as an agent would: how long each cgroup waited, and
-//! which cgroup preceded it on the CPU. It prints nothing; only the cost of reading matters.
+//! which cgroup preceded it on the CPU. Prints nothing, because only the cost of reading matters.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -14,7 +14,7 @@ use libbpf_rs::{MapCore as _, RingBufferBuilder};
 use super::object::Held;
 use super::population::wait_for_end;
 
-/// Maximum delay before the end of the input is noticed.
+/// Maximum delay until the thread notices that the input has closed.
 const PATIENCE: Duration = Duration::from_millis(100);
 
 /// The waits of a cgroup.
@@ -47,7 +47,7 @@ pub(super) fn run(path: &Path) -> Result<()> {
     };
     builder.add(&events, take)?;
     let ring = builder.build()?;
-    // Another thread watches the input, so that reading the ring does nothing else.
+    // Another thread watches the input, so that the thread that reads the ring does nothing else.
     let ended = Arc::new(AtomicBool::new(false));
     let seen = ended.clone();
     thread::spawn(move || {
@@ -60,7 +60,8 @@ pub(super) fn run(path: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Reads an event: the cgroup that left the CPU, the one that got it, its wait, and the time.
+/// Reads an event: the cgroup that left the CPU, the cgroup that got the CPU, how long it waited,
+/// and the time.
 fn take(groups: &mut HashMap<u64, Waits>, bytes: &[u8]) {
     let number = |at: usize| {
         let bytes = bytes.get(at * 8..)?.first_chunk()?;

@@ -1,4 +1,4 @@
-//! Holds a BPF object: loads it, attaches all its programs, and keeps it until the input ends.
+//! Loads a BPF object, attaches all its programs, and keeps the object until the input closes.
 
 use std::path::Path;
 use std::time::Duration;

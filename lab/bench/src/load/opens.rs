@@ -1,4 +1,5 @@
-//! Opens files for writing, a separate file on each CPU. It shows the cost of the hook on opens.
+//! Opens files for writing, a separate file on each CPU. This load shows the cost of the hook on
+//! opens.
 
 use std::fs::{self, File};
 

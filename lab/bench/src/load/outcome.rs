@@ -15,11 +15,12 @@ const TICK_NS: u64 = 10_000_000;
 pub(crate) struct Outcome {
     pub(crate) operations: u64,
     pub(crate) elapsed_ns: u64,
-    /// CPU time of all its processes. Unlike elapsed time, it excludes what other processes took.
+    /// CPU time of all processes of the load. Unlike elapsed time, it excludes what other processes
+    /// took.
     pub(crate) cpu_ns: u64,
-    /// Context switches of its own threads, if known.
+    /// Context switches of the load's own threads, if known.
     pub(crate) switches: Option<u64>,
-    /// Its process, by which its events are recognized.
+    /// The load's process, which identifies the load's events.
     pub(crate) pid: u32,
 }
 
@@ -61,7 +62,7 @@ pub(super) fn own_cpu_ns() -> u64 {
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }
 
-/// Returns user and system time of children that were waited for.
+/// Returns user and system time of children that this process waited for.
 pub(super) fn children_ns() -> Result<u64> {
     let text = fs::read_to_string("/proc/self/stat").context("/proc/self/stat")?;
     // The command name may contain any characters, but ends with the last parenthesis.

@@ -1,5 +1,5 @@
-//! Passes a byte to and fro between two processes on one CPU: two context switches per round trip
-//! and little else. It shows the cost of a hook on each switch.
+//! Passes a byte to and fro between two processes on one CPU, which causes two context switches per
+//! round trip and little else. This load shows the cost of a hook on each switch.
 
 use std::io::{Read as _, Write as _, stdin};
 use std::process::Stdio;
@@ -25,7 +25,7 @@ pub(super) fn run(round_trips: u64) -> Result<Outcome> {
         there.write_all(&byte)?;
         back.read_exact(&mut byte)
     };
-    // The first answer arrives when the other end is ready.
+    // The first reply arrives when the other process is ready.
     round_trip()?;
     let (me, other) = (std::process::id(), echo.id());
     let switches = || Ok::<_, anyhow::Error>(host::switches_of(me)? + host::switches_of(other)?);
@@ -48,7 +48,7 @@ pub(super) fn run(round_trips: u64) -> Result<Outcome> {
     Ok(outcome)
 }
 
-/// Runs the other end, which ends when its input closes.
+/// Runs the other process, which ends when its input closes.
 pub(super) fn echo(cpu: usize) -> Result<()> {
     pin(cpu)?;
     let input = stdin().lock();

@@ -1,5 +1,5 @@
-//! Many processes in many cgroups, each almost idle, which an agent has to visit at each tick.
-//! Everything ends when the input closes, for whatever reason.
+//! Many processes in many cgroups, each almost idle, which an agent has to visit at each tick. All
+//! processes end when the input closes, whatever the reason.
 
 use std::fs;
 use std::io::{Write as _, stdin, stdout};
@@ -18,7 +18,7 @@ const PROCESSES_PER_CONTAINER: usize = 5;
 const PERIOD: Duration = Duration::from_millis(500);
 const BURN: Duration = Duration::from_micros(50);
 
-/// Starts everything, reports that, and waits for the end of the input.
+/// Starts everything, reports that it runs, and waits until the input closes.
 pub(super) fn run(name: &str) -> Result<()> {
     let cgroups = Cgroups::new("cpu", name)?;
     let mut processes = Vec::new();
@@ -27,7 +27,7 @@ pub(super) fn run(name: &str) -> Result<()> {
         while !wait_for_end(Duration::from_secs(3600))? {}
         Ok(())
     });
-    // Their input has closed too, unless something failed here.
+    // Their input has also closed, unless something failed here.
     for process in &mut processes {
         if result.is_err() {
             let _ = process.kill();
@@ -41,7 +41,7 @@ fn populate(cgroups: &Cgroups, processes: &mut Vec<Child>) -> Result<()> {
     for pod in 0..PODS {
         for container in 0..CONTAINERS_PER_POD {
             let number = pod * CONTAINERS_PER_POD + container;
-            // The names follow the kubelet with cgroupfs: both parts are hexadecimal.
+            // The names follow the kubelet with cgroupfs: both components are hexadecimal.
             let path = format!(
                 "kubepods/burstable/pod{pod:08x}-0000-4000-8000-000000000000/{number:064x}"
             );
@@ -75,7 +75,7 @@ pub(super) fn sleeper(number: u64) -> Result<()> {
     Ok(())
 }
 
-/// Waits and returns whether the input ended first.
+/// Waits, and returns whether the input closed first.
 pub(super) fn wait_for_end(time: Duration) -> Result<bool> {
     let input = stdin();
     let timeout = Timespec {

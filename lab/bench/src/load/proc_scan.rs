@@ -1,6 +1,6 @@
-//! The baseline of agents: reads /proc/PID/stat of every process once a period, and does nothing
-//! with it. It is the minimum that a tool without BPF must do for CPU time per process. It still
-//! misses processes that live for less than a period.
+//! The baseline for agents: reads /proc/PID/stat of every process once per period, and discards it.
+//! A tool without BPF must do at least this to know CPU time per process. Even so, it misses
+//! processes that live for less than a period.
 
 use std::fs::{self, File};
 use std::io::Read as _;
@@ -22,7 +22,7 @@ pub(super) fn run(period: Duration) -> Result<()> {
             {
                 continue;
             }
-            // A process may end in between.
+            // A process may end after it was listed.
             if let Ok(mut file) = File::open(entry.path().join("stat")) {
                 let _ = file.read(&mut buffer);
             }

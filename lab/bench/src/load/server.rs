@@ -1,4 +1,4 @@
-//! Servers from Debian under their own benchmarks. They were chosen because users run them, not
+//! Servers from Debian under their own benchmarks. They were chosen because they are common, not
 //! because they show the largest effect. Server and clients share one CPU. On a small machine, the
 //! scheduler's placement would change a rate by tens of percent. On one CPU, the time of a request
 //! is all CPU time, and nothing else runs there.
@@ -19,11 +19,12 @@ use crate::events::{address_of, folder_of};
 const START: Duration = Duration::from_secs(10);
 const CLIENTS: &str = "16";
 
-/// The rate is that of the fastest of this many parts. Other processes on a shared machine only
-/// slow a part down.
+/// The requests are divided into this many parts, and the rate of the fastest part is the result.
+/// Other processes on a shared machine only slow a part down.
 const PARTS: u64 = 20;
 
-/// Measures requests over persistent connections: the cost of an established connection.
+/// Measures requests over persistent connections, which shows the cost of an established
+/// connection.
 pub(super) fn redis(requests: u64) -> Result<Outcome> {
     need_redis()?;
     pin(last_cpu()?)?;
@@ -32,7 +33,7 @@ pub(super) fn redis(requests: u64) -> Result<Outcome> {
     outcome(requests, rate, server)
 }
 
-/// Measures requests with a connection each, the most frequent event on a server.
+/// Measures requests that each open a connection, which is the most frequent event on a server.
 pub(super) fn nginx(requests: u64) -> Result<Outcome> {
     pin(last_cpu()?)?;
     let server = Server::nginx()?;
@@ -184,7 +185,7 @@ impl Server {
         rate.context("redis-benchmark prints no rate")
     }
 
-    /// Sends requests with a connection each, and returns the rate per second.
+    /// Sends requests that each open a connection, and returns the rate per second.
     pub(super) fn ab(&self, requests: u64) -> Result<f64> {
         let mut command = Command::new("ab");
         command.args(["-q", "-n", &requests.to_string(), "-c", CLIENTS]);
@@ -204,7 +205,7 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // A killed master process would leave its workers behind.
+        // If the master process were killed, its workers would continue to run.
         let pid = rustix::process::Pid::from_child(&self.child);
         let _ = rustix::process::kill_process(pid, rustix::process::Signal::TERM);
         let _ = self.child.wait();

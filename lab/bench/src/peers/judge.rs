@@ -16,8 +16,8 @@ pub(super) struct Counter {
     /// The events compared with it.
     pub(super) of: &'static str,
     pub(super) kernel: u64,
-    /// Minimum and maximum, because other processes change a counter of the whole machine while it
-    /// is read.
+    /// Minimum and maximum, because other processes change a counter of the whole machine while the
+    /// bench reads it.
     pub(super) reported: (u64, u64),
 }
 

@@ -6,8 +6,8 @@ use super::ToolEvents;
 use super::opens::{Names, Way, Who};
 use crate::events::{Arguments, Change, Event, Reported, Scope};
 
-/// Returns the identity of an event in both streams; `None` for events that the peer does not
-/// report.
+/// Returns a key that is the same for an event in both streams. Returns `None` for events that the
+/// peer does not report.
 fn key(scope: Scope, event: &Event) -> Option<String> {
     match (scope, event) {
         (Scope::Starts, Event::Start { pid, .. }) | (Scope::Kills, Event::Oom { pid }) => {
@@ -19,7 +19,7 @@ fn key(scope: Scope, event: &Event) -> Option<String> {
             Some(format!("{} {}", ends.local, ends.peer))
         }
         (Scope::States, Event::Tcp(Change::Between, _)) => None,
-        // A listener has no remote end, whatever a tool prints.
+        // A listener has no remote address, whatever a tool prints.
         (Scope::States, Event::Tcp(change @ (Change::Listen | Change::ListenClose), ends)) => {
             Some(format!("{change:?} {}", ends.local))
         }
@@ -31,7 +31,7 @@ fn key(scope: Scope, event: &Event) -> Option<String> {
     }
 }
 
-/// The number of events for a reason, with some examples.
+/// The number of events with the same reason, and some examples.
 #[derive(Debug, Default, PartialEq)]
 pub(super) struct Several {
     pub(super) count: u64,
@@ -43,7 +43,8 @@ pub(super) type Reasons = BTreeMap<&'static str, Several>;
 
 /// No reason is known.
 pub(super) const UNEXPLAINED: &str = "UNEXPLAINED";
-/// The kernel executes the interpreter of a script, with other arguments than requested.
+/// The kernel executes the interpreter of a script, with other arguments than the program
+/// requested.
 const SCRIPT: &str = "a script: ours are the arguments of its interpreter, as in /proc/PID/cmdline";
 /// Number of examples per reason.
 const EXAMPLES: usize = 3;
@@ -57,7 +58,7 @@ pub(super) struct Matched {
     pub(super) ours: u64,
     pub(super) both: u64,
     pub(super) only_peer: Reasons,
-    /// Events that the agent reported during the load and the peer did not.
+    /// Events during the load that only the agent reported.
     pub(super) only_ours: Reasons,
     /// Events that both reported, but with different arguments.
     pub(super) other_arguments: Reasons,
@@ -79,7 +80,7 @@ pub(super) struct Ours<'a> {
 }
 
 impl Ours<'_> {
-    /// Takes the first free event with this key.
+    /// Takes the first event with this key that is not yet taken.
     pub(super) fn take(&mut self, key: &str) -> Option<usize> {
         let places = self.by_key.get_mut(key)?;
         std::iter::from_fn(|| places.pop_front()).find(|&place| !self.all[place].taken)
@@ -187,8 +188,7 @@ impl Matched {
     }
 }
 
-/// Returns whether these can be the arguments of one program, ignoring parts that either tool cut
-/// off.
+/// Returns whether these can be the arguments of one program, except for what either tool cut off.
 fn same(theirs: &Arguments, ours: &Arguments) -> bool {
     // Peers print arguments unescaped, so a newline ends their line.
     let words = ours.words.replace("\\\\", "\\");

@@ -1,4 +1,4 @@
-//! Matches opens: a peer reports the requested path, and the agent the path of the file.
+//! Matches opens. A peer reports the requested path, and the agent reports the path of the file.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ffi::OsString;
@@ -14,7 +14,7 @@ use crate::events::{Event, Reported};
 pub(super) enum Way {
     /// The whole path, resolved.
     Whole,
-    /// A path relative to an unknown directory: the ends are equal.
+    /// A path relative to an unknown directory. Its last components match.
     Relative,
     /// An unknown directory alone.
     Folder,
@@ -32,7 +32,8 @@ impl Way {
     }
 }
 
-/// The agent's opens, indexed by the parts of relative paths. There may be 100,000 on each side.
+/// The agent's opens, indexed by the last components of their paths. There may be 100,000 opens on
+/// each side.
 #[derive(Default)]
 pub(super) struct Names {
     by_name: BTreeMap<(u32, OsString), Vec<usize>>,
@@ -91,7 +92,7 @@ impl Names {
     }
 }
 
-/// Removes `.` and the parts undone by `..`. A leading `..` is left out.
+/// Removes `.`, and each `..` with the component before it. A leading `..` is also removed.
 fn normal(path: &Path) -> PathBuf {
     let mut normal = PathBuf::new();
     for part in path.components() {
@@ -106,10 +107,11 @@ fn normal(path: &Path) -> PathBuf {
     normal
 }
 
-/// Directories of special files. Those in the last one belong to nsfs.
+/// Directories of special files. Files in the last directory belong to nsfs.
 const SPECIAL: [&str; 4] = ["/proc", "/sys", "/dev", "/run/netns"];
 
-/// Processes whose opens are left out, or cannot be told apart from other processes' opens.
+/// Processes whose opens are not compared, or cannot be told apart from the opens of other
+/// processes.
 #[derive(Debug, Default)]
 pub(super) struct Who {
     /// The agent's processes.
@@ -119,8 +121,8 @@ pub(super) struct Who {
 }
 
 impl Who {
-    /// Collects the descendants of the load. In `ours`, the event of a parent precedes those of its
-    /// children.
+    /// Collects the descendants of the load. In `ours`, the event of a parent precedes the events
+    /// of its children.
     pub(super) fn new(agent: Vec<u32>, load: u32, ours: &[Reported]) -> Self {
         let mut family = BTreeSet::from([load]);
         for reported in ours {
@@ -139,7 +141,7 @@ impl Who {
         }
     }
 
-    /// Returns why the agent does not report what a peer reports.
+    /// Returns the reason why the agent does not report an event of a peer.
     pub(super) fn why_not_ours(&self, theirs: &Event) -> &'static str {
         let Event::Open {
             pid, path, flags, ..

@@ -1,4 +1,4 @@
-//! Prints the cost of events, and whether all are reported.
+//! Prints the cost of events, and whether all of them are reported.
 
 use std::io::{self, Write};
 
