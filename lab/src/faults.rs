@@ -56,10 +56,11 @@ pub(crate) struct Args {
 /// Interval between batches; short, so that a run has several.
 const INTERVAL: &str = "200ms";
 
-/// How long the agent continues after the fault: several ticks.
+/// How long the agent continues after the fault, which is several ticks.
 const TICKS: Duration = Duration::from_millis(700);
 
-/// Longer than a start under strace takes on a busy machine. An agent that takes longer hangs.
+/// Time limit for the start of the agent, longer than a start under strace takes on a busy machine.
+/// An agent that takes longer hangs.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
@@ -177,7 +178,7 @@ impl Run {
         })
     }
 
-    /// Waits until the agent answers, lets it run for several ticks, and stops it.
+    /// Waits until the agent responds, lets it run for several ticks, and stops it.
     fn watch(mut self) -> Result<Outcome> {
         let mut status = self.wait_until(PATIENCE, |run| run.scrape().is_ok())?;
         let mut answered = false;
@@ -230,7 +231,7 @@ impl Run {
         }
     }
 
-    /// Sends a signal to the agent. strace exits after it, with the same status.
+    /// Sends a signal to the agent. strace exits after the agent, with the same status.
     fn signal(&self, signal: Signal) {
         let strace = self.strace.id();
         let children = fs::read_to_string(format!("/proc/{strace}/task/{strace}/children"));

@@ -1,7 +1,7 @@
-//! Implements `cargo lab fleet`: simulates many nodes, derived from a recorded one, with a real
-//! VictoriaMetrics.
+//! Implements `cargo lab fleet`: simulates many nodes, whose data is derived from a recording, with
+//! a real VictoriaMetrics.
 //!
-//! The page `/metrics` of a recording is read at two times. Each simulated node has the same
+//! It reads the page `/metrics` of a recording at two times. Each simulated node has the same
 //! series. Names that belong to one node are changed per node. The counters of a node grow like
 //! those of the recorded node, multiplied by a factor per node. On every third node, one unit slows
 //! down another. The rules of `deploy/fleet` must find it.
@@ -243,7 +243,7 @@ fn print_cost(store: &str, args: &Args) -> Result<()> {
     Ok(())
 }
 
-/// Prints the results of the rules, and the duration of the same queries without rules.
+/// Prints the results of the rules, and how long the same queries take without rules.
 fn check_answers(store: &str, hurt: usize) -> Result<()> {
     let (rows, took) = query(
         store,

@@ -1,9 +1,9 @@
-//! Implements `cargo lab scenes`: plays scenes with a known cause in real cgroups on the last
-//! CPU, and checks the answers of `noctule waits`, `why` and `top`.
+//! Implements `cargo lab scenes`: plays scenes with a known cause in real cgroups on the last CPU,
+//! and checks the output of `noctule waits`, `why` and `top`.
 //!
 //! A scene is either drawn with a seed or the plain form of its kind. The kernel's own accounting
-//! of the scene's groups is read too. If it shows that other processes used the CPU, the known
-//! cause does not apply. The scene is then counted as disturbed and played again.
+//! of the scene's groups is also read. If the accounting shows that other processes used the CPU,
+//! the known cause does not apply. The scene is then counted as disturbed and played again.
 
 use std::collections::BTreeMap;
 use std::io::Write as _;

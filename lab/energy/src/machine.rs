@@ -14,15 +14,15 @@ pub struct Work {
     pub pid: u32,
     /// Seconds on a CPU.
     pub seconds: f64,
-    /// Share of them in which the SMT sibling was busy.
+    /// Share of these seconds in which the SMT sibling was busy.
     pub shared: f64,
     /// Average frequency, in GHz.
     pub gigahertz: f64,
-    /// Number of the socket that it ran on.
+    /// Number of the socket on which the process ran.
     pub socket: usize,
-    /// Whether it ends with the tick.
+    /// Whether the process ends with the tick.
     pub ends: bool,
-    /// Cost relative to what its counters suggest. It differs from 1 for unusually cheap or
+    /// Cost relative to what the process's counters suggest. Differs from 1 for unusually cheap or
     /// expensive instructions.
     pub cost: f64,
 }
@@ -39,9 +39,9 @@ pub struct Physics {
     pub idle_watts: f64,
     /// Power of one busy CPU at 1 GHz, in watts.
     pub work_watts: f64,
-    /// Exponent by which the power of work follows the frequency.
+    /// Exponent that relates the power of work to the frequency.
     pub exponent: f64,
-    /// Cost of a second next to a busy SMT sibling, relative to one without.
+    /// Cost of a second next to a busy SMT sibling, relative to a second next to an idle one.
     pub shared_cost: f64,
     /// Maximum noise of the meter at each tick, relative to the power.
     pub noise: f64,
@@ -94,7 +94,7 @@ impl Meter {
     }
 }
 
-/// The machine, its counters, and the truth.
+/// The machine, its counters, and the true energies.
 #[derive(Debug)]
 pub struct Machine {
     physics: Physics,
@@ -171,7 +171,7 @@ impl Machine {
         self.truth.get(&pid).copied().unwrap_or(0.0)
     }
 
-    /// Simulates a second and returns the batch that noctule would see at its end.
+    /// Simulates a second and returns the batch that noctule would see after it.
     pub fn second(&mut self, work: &[Work], fault: Fault) -> Batch {
         let mut joules = vec![self.physics.idle_watts; self.meters.len()];
         for work in work {

@@ -7,13 +7,13 @@ use noctule_model::{Batch, Counter, Counters, ProcessId, ZoneAccount, ZoneKind};
 
 /// Attributes the energy of a package to processes.
 pub trait Method {
-    /// Returns the name.
+    /// Returns the name of the method.
     fn name(&self) -> &'static str;
     /// Processes the next batch.
     fn observe(&mut self, batch: &Batch);
     /// Returns the joules charged to a process so far.
     fn joules(&self, pid: u32) -> f64;
-    /// Returns the joules charged to no process so far.
+    /// Returns the joules that are not charged to a process so far.
     fn idle(&self) -> f64;
 }
 
@@ -40,7 +40,7 @@ impl Noctule {
         &self.accounts
     }
 
-    /// Performs the part of a tick that the agent also performs.
+    /// Does the same work for a tick as the agent.
     pub fn divide(&mut self, mut batch: Batch) -> Batch {
         self.attribution.apply(&mut batch);
         batch
@@ -155,8 +155,8 @@ impl Method for PlainRatio {
     }
 }
 
-/// Kepler 0.10 and 0.11. Active energy is the node's busy share in the previous interval. It is
-/// divided by CPU time among the processes that still run.
+/// Kepler 0.10 and 0.11. Active energy follows from the node's busy share in the previous interval.
+/// It is divided by CPU time among the processes that still run.
 #[derive(Debug, Default)]
 pub struct RatioBefore {
     window: Window,
@@ -231,8 +231,8 @@ impl Method for ShareOfTime {
     }
 }
 
-/// Kepler 0.9 and before. Idle energy is the minimum of any interval with the least CPU time. The
-/// rest is divided by CPU time, and each part is rounded up to a millijoule.
+/// Kepler 0.9 and before. Idle energy is the minimum over the intervals with the least CPU time.
+/// The rest is divided by CPU time, and each process's share is rounded up to a millijoule.
 #[derive(Debug, Default)]
 pub struct IdleMinimum {
     window: Window,

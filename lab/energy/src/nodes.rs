@@ -1,5 +1,5 @@
-//! Simulates two hundred nodes of five classes, to check the charges for work and whether the truth
-//! is within the stated error.
+//! Simulates two hundred nodes of five classes. Checks how the work is charged, and whether the
+//! true energy is within the stated error.
 
 use noctule_model::ZoneAccount;
 
@@ -18,7 +18,6 @@ const PROCESSES: u32 = 6;
 /// A class of nodes with similar load.
 #[derive(Clone, Copy, Debug)]
 pub struct Class {
-    /// The name.
     pub name: &'static str,
     load: fn(&mut Node, u32) -> f64,
     has_steps: bool,
@@ -64,10 +63,10 @@ pub const CLASSES: &[Class] = &[
 struct Node {
     random: Random,
     physics: Physics,
-    /// Cost of each process's work relative to its counters, which do not show it.
+    /// Cost of each process's work relative to its counters, which do not show this cost.
     costs: Vec<f64>,
     level: f64,
-    /// Second until which the load keeps its level.
+    /// The load keeps its level until this second.
     until: u32,
     gigahertz: f64,
 }
@@ -75,7 +74,6 @@ struct Node {
 /// Accuracy of the methods on the nodes of a class.
 #[derive(Clone, Debug, Default)]
 pub struct ClassScore {
-    /// Number of nodes.
     pub nodes: u32,
     /// Nodes on which the true active energy of each zone was within noctule's stated error.
     pub contained: u32,
@@ -255,7 +253,7 @@ impl Node {
     }
 }
 
-/// Uses all CPUs, except for up to 3% of the time.
+/// Uses all CPUs, and leaves at most 3% of the time idle.
 fn always_busy(node: &mut Node, _: u32) -> f64 {
     1.0 - 0.03 * node.random.number()
 }
@@ -288,7 +286,7 @@ fn mostly_busy(node: &mut Node, _: u32) -> f64 {
     node.random.between(0.75, 1.0)
 }
 
-/// Wanders between a third and all of the CPUs.
+/// Varies slowly between a third of the CPUs and all of them.
 fn wandering(node: &mut Node, _: u32) -> f64 {
     node.level = (node.level + node.random.between(-0.12, 0.12)).clamp(0.3, 1.0);
     node.level

@@ -1,15 +1,12 @@
-//! Traces: the work in each second, and the machine.
+//! A trace is the work in each second, and the machine.
 
 use std::f64::consts::TAU;
 
 use crate::machine::{Fault, Physics, Random, Work};
 
-/// A trace.
 #[derive(Clone, Copy, Debug)]
 pub struct Trace {
-    /// The name.
     pub name: &'static str,
-    /// The machine.
     pub physics: Physics,
     /// Returns the work in a second.
     pub work: fn(u32, &mut Random) -> Vec<Work>,
@@ -172,7 +169,7 @@ fn dvfs(second: u32, random: &mut Random) -> Vec<Work> {
         .collect()
 }
 
-/// Some processes have whole cores; others share them.
+/// Some processes have whole cores, and others share cores.
 fn smt(second: u32, random: &mut Random) -> Vec<Work> {
     (1..=6)
         .map(|pid| {
@@ -196,8 +193,8 @@ fn two_sockets(second: u32, random: &mut Random) -> Vec<Work> {
     .collect()
 }
 
-/// Five processes with a duty cycle each, on two packages of one CPU, with some idle seconds. It is
-/// the load of the virtual machines (`tests/joules/truth.rs`).
+/// Five processes, each with a duty cycle, on two packages of one CPU, with some idle seconds. It
+/// is the load of the virtual machines (`tests/joules/truth.rs`).
 fn duty_cycles(second: u32, _: &mut Random) -> Vec<Work> {
     let duties = [
         (1, 0, 0.1),

@@ -96,7 +96,7 @@ const ERRORS: &[(&str, &[&str])] = &[
 
 const DEFAULT_ERRORS: &[&str] = &["ENOMEM", "EPERM"];
 
-/// Failures caused by other software: the system call, a part of the verdict, and the cause.
+/// Failures that other software causes: the system call, words of the verdict, and the cause.
 const FOREIGN_FAILURES: &[(&str, &str, &str)] = &[
     (
         "clone",
@@ -130,7 +130,7 @@ const FOREIGN_FAILURES: &[(&str, &str, &str)] = &[
     ),
 ];
 
-/// Returns the cause of a failure that is not the agent's fault.
+/// Returns the cause if a failure is not the agent's fault.
 pub(super) fn known_cause(call: &str, verdict: &str) -> Option<&'static str> {
     let known = FOREIGN_FAILURES
         .iter()
@@ -138,7 +138,7 @@ pub(super) fn known_cause(call: &str, verdict: &str) -> Option<&'static str> {
     known.map(|(_, _, cause)| *cause)
 }
 
-/// Returns the errors to inject for a call; empty for excluded calls.
+/// Returns the errors to inject for a call. Returns none for excluded calls.
 pub(super) fn errors_of(call: &str) -> &'static [&'static str] {
     if EXCLUDED.iter().any(|(excluded, _)| *excluded == call) {
         return &[];

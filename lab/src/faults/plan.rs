@@ -38,7 +38,7 @@ impl Survey {
 pub(super) struct Fault {
     pub(super) call: String,
     error: &'static str,
-    /// Number of the call among those of its kind in each thread, from 1.
+    /// Number of the call among the calls of its kind in each thread, from 1.
     number: u64,
 }
 

@@ -10,7 +10,7 @@ use std::time::Duration;
 use anyhow::{Context as _, Result, ensure};
 use serde_json::Value;
 
-/// The kernel frees programs some time after their process has exited.
+/// How often to check. The kernel frees programs some time after their process has exited.
 const RETRIES: u32 = 50;
 const PAUSE: Duration = Duration::from_millis(100);
 
@@ -49,7 +49,7 @@ impl Residue {
                 break;
             }
             thread::sleep(PAUSE);
-            // This excludes programs of another process that started and ended meanwhile.
+            // This check excludes programs of another process that started and ended meanwhile.
             let still = self.new_items()?;
             left.retain(|it| still.contains(it));
         }

@@ -4,7 +4,7 @@ use std::fmt;
 
 /// The outcome of a run.
 pub(super) struct Outcome {
-    /// Exit code; `None` if the agent had to be killed.
+    /// Exit code, or `None` if the agent had to be killed.
     pub(super) status: Option<i32>,
     /// Whether the agent served metrics until the test stopped it.
     pub(super) answered: bool,
@@ -17,7 +17,8 @@ pub(super) struct Outcome {
 /// A verdict with its description.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Verdict {
-    /// The agent served metrics and exited when it was stopped. Holds its first message, if any.
+    /// The agent served metrics and exited when the test stopped it. The text is the agent's first
+    /// message, if any.
     Continued(String),
     /// The agent exited with a code and a message.
     Ended(i32, String),
@@ -51,7 +52,7 @@ impl fmt::Display for Verdict {
     }
 }
 
-/// Judges an outcome. `usual` is the agent's output without a fault; `left` lists the residue in
+/// Judges an outcome. `usual` is the agent's output without a fault. `left` lists what remained in
 /// the kernel.
 pub(super) fn judge(outcome: &Outcome, usual: &str, left: &[String]) -> Verdict {
     let errors = outcome.errors.trim();

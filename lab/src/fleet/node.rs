@@ -22,7 +22,7 @@ struct Series {
     /// Name and labels; `\u{1}` marks where the name of the node is inserted.
     text: String,
     value: f64,
-    /// Growth per second; 0 for series that are not counters.
+    /// Growth per second, or 0 for series that are not counters.
     rate: f64,
 }
 
@@ -106,7 +106,7 @@ fn samples(page: &str) -> impl Iterator<Item = (&str, f64)> {
     })
 }
 
-/// Marks the labels that are specific to a node: ids and pods.
+/// Marks the labels whose values belong to one node: ids and pods.
 fn mark_node_labels(text: &str) -> String {
     let mut out = String::new();
     let mut rest = text;
@@ -145,7 +145,7 @@ impl Nodes {
         thread::spawn(move || {
             for stream in listener.incoming().flatten() {
                 let server = server.clone();
-                // An error affects only the answer to this scraper.
+                // An error affects only the response to this scraper.
                 thread::spawn(move || server.answer(stream).ok());
             }
         });

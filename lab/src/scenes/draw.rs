@@ -1,4 +1,4 @@
-//! Defines the scenes: their processes, and the expected answers.
+//! Defines the scenes: their processes, and the expected output.
 
 use std::fmt;
 
@@ -19,15 +19,15 @@ pub(super) const KINDS: [&str; 13] = [
     "starved",
 ];
 
-/// The kind whose cause is measured by removing the neighbours. It is only played if requested by
-/// name.
+/// The kind whose cause is measured by removing the neighbours. It is only played if its name is
+/// given.
 pub(super) const REMOVAL: &str = "quota_or_neighbour";
 
 pub(super) struct Scene {
     pub(super) kind: &'static str,
     /// Number of threads of the victim.
     pub(super) threads: u64,
-    /// CPU quota in hundredths; 0 for none.
+    /// CPU quota in hundredths of a CPU, or 0 if there is no quota.
     pub(super) quota: u64,
     /// Whether the quota belongs to the parent group.
     pub(super) nested: bool,
@@ -101,8 +101,8 @@ impl Scene {
                 scene.threads = choose(1, 2);
                 scene.nested = true;
             }
-            // The victim uses its whole quota although the neighbour runs. It would not get more
-            // CPU time if the neighbour were absent.
+            // The victim uses its whole quota although the neighbour runs. Without the neighbour it
+            // would not get more CPU time.
             "quota_beside_neighbour" => {
                 scene.quota = choose(20, 30);
                 scene.weights = (10_000, 5000);
@@ -156,7 +156,7 @@ impl Scene {
         }
     }
 
-    /// Returns the expected parts of the answer in order. `{parent}` and `{neighbour}` stand for
+    /// Returns the expected phrases of the output in order. `{parent}` and `{neighbour}` stand for
     /// paths.
     pub(super) fn expected_words(&self) -> Vec<String> {
         let limit = limit(self.quota);
@@ -166,7 +166,7 @@ impl Scene {
                 "hurt by {neighbour}: runnable but not running ".into(),
                 "; may run on CPU ".into(),
                 " only; ".into(),
-                // Continues with an idle CPU or with "none was idle".
+                // The text continues with an idle CPU or with "none was idle".
                 "CPU ".into(),
             ],
             "three_neighbours" => vec!["hurt by several: {neighbour}".into()],
@@ -204,14 +204,14 @@ impl Scene {
                 "; 1 thread has waited for ".into(),
                 " and still waits".into(),
             ],
-            // The verdict is known, but not the parts.
+            // The verdict is known, but not the phrases.
             REMOVAL => Vec::new(),
             _ => vec!["not hurt".into()],
         };
         words
     }
 
-    /// Returns the expected parts of the details in `top`, which does not show another group's
+    /// Returns the expected phrases of the details in `top`, which does not show another group's
     /// settings.
     pub(super) fn expected_words_in_top(&self) -> Vec<String> {
         match self.kind {

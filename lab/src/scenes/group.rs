@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result};
 
-/// A group that is removed on drop, after its processes are killed.
+/// A group. Dropping it kills its processes and removes it.
 pub(super) struct Group {
     /// Path in noctule's notation.
     pub(super) path: String,

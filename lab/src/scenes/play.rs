@@ -1,4 +1,4 @@
-//! Plays a scene and reads noctule's answers.
+//! Plays a scene and reads noctule's output.
 
 use std::fs::{self, File};
 use std::path::PathBuf;
@@ -26,7 +26,7 @@ pub(super) struct Stage {
     others: String,
 }
 
-/// The answers for a scene.
+/// The output for a scene.
 pub(super) struct Played {
     /// The known cause.
     pub(super) cause: String,
@@ -34,9 +34,10 @@ pub(super) struct Played {
     pub(super) kind: String,
     /// First line of `why`.
     pub(super) answer: String,
-    /// Mistakes in the answers.
+    /// Mistakes in the output.
     pub(super) wrong: Vec<String>,
-    /// Set if other processes used the CPU according to the kernel's accounting; holds the figures.
+    /// Set if other processes used the CPU according to the kernel's accounting. The text contains
+    /// the figures.
     pub(super) disturbed: Option<String>,
 }
 
@@ -53,7 +54,7 @@ struct Loads(Vec<Child>);
 
 impl Drop for Loads {
     fn drop(&mut self) {
-        // Kill all first, because a starving load can only exit after the others.
+        // All loads are killed first, because a starving load can only exit after the others.
         for child in &mut self.0 {
             // Dropping the group kills the load's children.
             let _ = child.kill();
@@ -77,7 +78,7 @@ struct Used {
 }
 
 impl Used {
-    /// Returns the CPUs that the victim used since then.
+    /// Returns how many CPUs the victim used since `before`.
     fn victim_part(&self, before: &Self) -> f64 {
         let length = self.at.duration_since(before.at).as_secs_f64();
         (self.victim - before.victim) / length
@@ -85,7 +86,7 @@ impl Used {
 }
 
 impl Cast {
-    /// Waits until the victim has not run for longer than noctule needs to report an ongoing wait.
+    /// Waits until the victim has waited for longer than noctule needs to report an ongoing wait.
     /// The victim was started first.
     fn wait_until_starving(&self) -> Result<()> {
         let pid = self.loads.0[0].id();
@@ -159,8 +160,8 @@ impl Stage {
         }
         let mut wrong = Vec::new();
         let mut check = |what: &str, kind: &str, line: Option<&str>| {
-            // A neighbour that slows down the victim must be accused, alone or together with the
-            // quota.
+            // The verdict must name a neighbour that slows down the victim, alone or together with
+            // the quota.
             let accused = scene.kind == REMOVAL && kind == "hurt_by_neighbour";
             let kind = if accused {
                 "quota_and_neighbours"
@@ -264,7 +265,8 @@ impl Stage {
         vec!["taskset".into(), "-c".into(), self.last.to_string()]
     }
 
-    /// Runs in its own namespaces, because it configures packet steering of its loopback device.
+    /// Returns the words that give the load its own namespaces, because the load configures packet
+    /// steering of its loopback device.
     fn flood(&self) -> Vec<String> {
         let script = "mount -t sysfs sysfs /sys && ip link set lo up && exec \"$0\" \"$@\"";
         let words = ["unshare", "--net", "--mount", "sh", "-c", script];
@@ -351,7 +353,7 @@ impl Stage {
                 break;
             }
         }
-        // Open the details of the only row. A later verdict may be shown by then.
+        // Opens the details of the only row. A later verdict may be shown by then.
         let mut found = None;
         if judged {
             tmux(&["send-keys", "Down", "Enter"])?;
@@ -402,7 +404,7 @@ impl Scene {
             "quota_beside_neighbour" => victim > 0.9 * quota && victim + neighbours > 0.9,
             "quota_and_neighbour" => neighbours > 0.3 && victim > 0.3 * quota,
             "kernel" => victim + ksoftirqd > 0.85 && ksoftirqd > 0.2,
-            // A run of the victim ends its wait, and noctule would report a shorter one.
+            // If the victim runs, its wait ends, and noctule would report a shorter one.
             "starved" => neighbours > 0.9 && victim < 1e-6,
             _ => victim + neighbours > 0.9,
         };
@@ -412,7 +414,7 @@ impl Scene {
     }
 }
 
-/// Returns the expected words that are not in the line, in order. `waits` prints no line for a
+/// Returns the expected phrases that are not in the line, in order. `waits` prints no line for a
 /// quiet group.
 fn missing_words(
     scene: &Scene,
