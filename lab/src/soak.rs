@@ -1,7 +1,7 @@
 //! Implements `cargo lab soak`: runs an agent with all features enabled under churn for a long
 //! time.
 //!
-//! Memory, descriptors, threads and map entries must not grow. Some of them fill by design in the
+//! Memory, descriptors, threads and map entries must not grow. Some of them grow by design in the
 //! first minutes, because the web page shows the last 15 minutes. The first third of the run is
 //! therefore not judged.
 
@@ -54,11 +54,12 @@ const SHORT_MEMORY: &str = "grace_seconds = 5.0\n[collect]\ndead_cgroup_memory_s
 const SECONDS: u64 = 7200;
 const SHORT_SECONDS: u64 = 60;
 
-/// Minimum duration for judging growth. In a shorter run, the 15-minute history is still filling.
+/// Minimum duration of a run whose growth is judged. In a shorter run, the 15-minute history is
+/// still filling.
 const LEAST_SECONDS: u64 = 3600;
 
-/// Memory limit of a short run: twice the use of an unoptimized build in a minute (277 MiB). Memory
-/// varies by 100 MiB, because the recording keeps rows for ten seconds. Growth of memory is
+/// Memory limit of a short run: about twice what an unoptimized build uses in a minute (277 MiB).
+/// Memory varies by 100 MiB, because the recording keeps rows for ten seconds. Growth of memory is
 /// therefore meaningless in a short run.
 const MOST_MEMORY_MIB: f64 = 512.0;
 
@@ -67,8 +68,8 @@ const LOST_WAIT_STARTS: &str = "noctule_self_losses_total{kind=\"wait_start\"";
 
 const LOST: &str = "noctule_self_losses_total{";
 
-/// The same priority as the tests of the binary, which may run at the same time. The agent needs
-/// most of a CPU.
+/// The nice value of the tests of the binary, which may run at the same time. The agent needs most
+/// of a CPU.
 const NICE: i32 = -10;
 
 /// Number of lines in the table.
@@ -81,7 +82,7 @@ const MEMORY_MIB: f64 = 4.0;
 /// Growth of descriptors and threads that counts as noise, because a response may be in progress.
 const COUNT_NOISE: f64 = 4.0;
 
-/// Resource use of the agent at one time.
+/// What the agent uses at one time.
 #[derive(Clone, Copy, Debug, Default)]
 struct Sample {
     /// Time since the start.
@@ -98,7 +99,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         rustix::process::geteuid().is_root(),
         "this command needs root"
     );
-    // Inherited by child processes.
+    // Child processes inherit this priority.
     rustix::process::setpriority_process(None, NICE).context("setting the priority")?;
     let folder = Folder::new()?;
     let config = folder.0.join("noctule.toml");
@@ -266,7 +267,7 @@ const FIGURES: [Figure; 4] = [
     ("memory (MiB)", |it| it.memory_mib, MEMORY_SHARE, MEMORY_MIB),
     ("descriptors", |it| it.descriptors, 0.0, COUNT_NOISE),
     ("threads", |it| it.threads, 0.0, COUNT_NOISE),
-    // Groups come and go in bursts.
+    // Groups appear and disappear in bursts.
     ("map entries", |it| it.entries, 0.25, 200.0),
 ];
 
@@ -426,7 +427,7 @@ struct Churned {
     connections: AtomicU64,
 }
 
-/// Pause between objects of a kind. A hundred per second is a high rate for a node.
+/// Pause between two objects of a kind. A hundred per second is a high rate for a node.
 const PAUSE: Duration = Duration::from_millis(10);
 
 impl Churned {

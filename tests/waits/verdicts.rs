@@ -153,7 +153,7 @@ fn play(scene: &Scene) -> Played {
         if scene.nested { &parent } else { &victim }.limit(cpus);
     }
     match scene.truth {
-        // Before 6.6 a group that was throttled first runs alone until it has caught up with the
+        // Before 6.6 a group whose throttle has ended runs alone until it has caught up with the
         // others. That takes a few milliseconds at the default weight, and much longer for a heavy
         // group.
         "held_by_quota" if scene.neighbours > 0 => {

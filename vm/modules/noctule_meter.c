@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * A meter with a known truth: powercap zones whose energy this module computes from the busy time
- * of each CPU. It is test code for the virtual machines of `cargo xtask vm` and is not shipped.
+ * A meter whose true values are known: powercap zones whose energy this module computes from the
+ * busy time of each CPU. It is test code for the virtual machines of `cargo xtask vm` and is not
+ * shipped.
  *
  * Each CPU is a package. It uses busy_mw while busy, plus more_mw for each CPU before it, and
  * idle_mw all the time. In every second tenth of a second, a ripple of ripple_mw is added. Memory
@@ -45,7 +46,10 @@ static struct powercap_control_type *control;
 static struct meter_zone packages[MOST_PACKAGES];
 static struct meter_zone drams[MOST_PACKAGES];
 
-/* Time since boot, and the part of it in which the CPU was busy, in microseconds. */
+/*
+ * Returns how long the CPU was busy since boot. Sets `now` to the time since boot. Both are in
+ * microseconds.
+ */
 static u64 busy_us(unsigned int cpu, u64 *now)
 {
 	u64 iowait = get_cpu_iowait_time_us(cpu, now);
@@ -54,7 +58,7 @@ static u64 busy_us(unsigned int cpu, u64 *now)
 	return *now - min(*now, idle + iowait);
 }
 
-/* Microjoules since boot. A milliwatt is a thousandth of a microjoule per microsecond. */
+/* Returns microjoules since boot. A milliwatt is a thousandth of a microjoule per microsecond. */
 static u64 energy_uj(const struct meter_zone *zone, u64 *now, u64 *busy_time)
 {
 	u64 busy = busy_us(zone->cpu, now);

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * A host that takes a known amount of time. The kernel reads the clock of stolen time from its
- * hypervisor; this module makes it grow by `percent` of all time. A value written to `step_ms` is
- * added once. The CPUs are not really interrupted; only the clock says so. This is test code for
- * the virtual machines of `cargo xtask vm`, whose emulator steals nothing. It is not shipped, and
- * cannot be unloaded.
+ * hypervisor. This module makes that clock grow by `percent` of all time. A value written to
+ * `step_ms` is added once. The CPUs are not really interrupted; only the clock says so. This is
+ * test code for the virtual machines of `cargo xtask vm`, whose emulator steals no time. It is not
+ * shipped, and cannot be unloaded.
  *
  * Symbols that paravirt.c does not export are looked up by name, as tracers do.
  */

@@ -19,7 +19,7 @@ pub const TESTS: &str = "/usr/bin/blackbox";
 /// Path of the agent on the disk.
 pub const AGENT: &str = "/usr/bin/noctule";
 
-/// Path of the file that lists what the kernel must have.
+/// Path of the file that lists the features that the kernel must have.
 pub const EXPECT: &str = "/etc/noctule-expect.toml";
 
 /// Path of the file in which a test explains why it cannot run on this kernel.
@@ -28,10 +28,10 @@ pub const SKIPPED: &str = "/run/noctule-skipped";
 /// The job of a virtual machine.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Job {
-    /// Modules to load in this order. Each is a file name in [`MODULES`], optionally followed by a
-    /// blank and parameters.
+    /// Modules to load in this order. Each entry is a file name in [`MODULES`], optionally followed
+    /// by a space and parameters.
     pub modules: Vec<String>,
-    /// Words to look for in test names; empty selects all tests.
+    /// Words to look for in test names. If empty, all tests run.
     pub tests: Vec<String>,
     /// Words in the names of tests to leave out.
     pub skip: Vec<String>,
@@ -72,19 +72,19 @@ impl fmt::Display for Outcome {
 /// A message from the virtual machine.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Message {
-    /// It booted this kernel.
+    /// The machine booted this kernel.
     Booted(String),
-    /// It starts a test.
+    /// The machine starts a test.
     Begins(String),
     /// A test ended after this many seconds.
     Ended(String, Outcome, f64),
     /// A line of output of the previous test, or of the command.
     Said(String),
-    /// It is still working.
+    /// The machine is still working.
     Alive,
-    /// It cannot continue.
+    /// The machine cannot continue.
     Broken(String),
-    /// It has finished.
+    /// The machine has finished.
     Done,
 }
 

@@ -1,8 +1,8 @@
 //! The first process of a virtual machine. It mounts what the tests need, runs them, reports how
 //! they ended, and powers the machine off.
 //!
-//! The program starts itself again for the work, because the first process must reap every orphan.
-//! Otherwise orphans would stay zombies, and the tests count zombies.
+//! A second process of the same program does the work, because the first process must reap every
+//! orphan. Otherwise orphans would stay zombies, and the tests count zombies.
 
 mod modules;
 mod mounts;

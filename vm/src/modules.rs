@@ -9,8 +9,8 @@ use noctule_vm::MODULES;
 use rustix::io::Errno;
 use rustix::system::finit_module;
 
-/// Loads the modules in this order, in which each comes after its dependencies. A blank separates
-/// the file name from parameters.
+/// Loads the modules in this order, in which each comes after its dependencies. A space separates
+/// the file name from the parameters.
 pub(crate) fn load(modules: &[String]) -> Result<()> {
     for module in modules {
         let (name, parameters) = module.split_once(' ').unwrap_or((module, ""));

@@ -39,7 +39,7 @@ pub(crate) fn first() -> Result<()> {
     Ok(())
 }
 
-/// Mounts the disk as the root file system. The kernel counts page cache accesses only for files on
+/// Mounts the disk as the root file system. The kernel counts page-cache accesses only for files on
 /// a disk, not for files in the initramfs.
 pub(crate) fn disk() -> Result<()> {
     for _ in 0..500 {
@@ -66,7 +66,7 @@ pub(crate) fn rest() -> Result<()> {
         attach(folder, kind, options)?;
     }
     for controller in ["cpu", "memory", "io", "pids", "cpuset"] {
-        // A test reports controllers that this kernel lacks.
+        // If the kernel lacks a controller, a test reports that.
         let _ = fs::write(CONTROLLERS, format!("+{controller}"));
     }
     Ok(())

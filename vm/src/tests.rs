@@ -13,7 +13,7 @@ use rustix::process::{Pid, Signal, kill_process_group};
 
 use crate::port::Port;
 
-/// Interval of the messages that show that the machine is alive.
+/// Interval of the messages that show that the machine is still working.
 const ALIVE: Duration = Duration::from_secs(5);
 
 /// Tests that check the preconditions of all others.
@@ -22,7 +22,7 @@ const FIRST: &str = "environment::";
 /// A test after which no BPF program can be loaded.
 const LAST: &str = "lockdown::";
 
-/// Maximum number of lines of a test's output sent to the host; the last ones are kept.
+/// Maximum number of lines of a test's output that are sent to the host. The last lines are sent.
 const LINES: usize = 120;
 
 /// Start of a line that is sent to the host even if the test passes.
@@ -82,7 +82,8 @@ fn names(job: &Job) -> Result<Vec<String>> {
     Ok(names)
 }
 
-/// Runs one test to its end, or kills it. Returns how it ended and after how many seconds.
+/// Runs one test until it ends, or kills it at the time limit. Returns how the test ended and after
+/// how many seconds.
 fn one(command: &mut Command, job: &Job, port: &mut Port) -> Result<(Outcome, f64)> {
     let _ = fs::remove_file(SKIPPED);
     let output = File::create(OUTPUT).context(OUTPUT)?;
@@ -121,7 +122,7 @@ fn one(command: &mut Command, job: &Job, port: &mut Port) -> Result<(Outcome, f6
 fn await_end(mut child: Child, deadline: Instant, port: &mut Port) -> Result<Option<ExitStatus>> {
     let (sender, ended) = channel();
     thread::spawn(move || {
-        // After the deadline the receiver is gone.
+        // After the deadline the receiver no longer exists.
         let _ = sender.send(child.wait());
     });
     loop {

@@ -3,7 +3,7 @@
 //!
 //! Each test declares its needs (`tests/support/machine.rs`). Tests that can share the machine run
 //! in parallel; tests that need it alone follow one by one. If only a few tests fail, they run once
-//! more, alone. A test that passes then is reported as flaky.
+//! more, alone. A test that passes the second time is reported as flaky.
 
 use std::env;
 use std::fs::{self, File};
@@ -85,7 +85,7 @@ struct Report {
     flaky: bool,
 }
 
-/// Maximum number of failed tests that run again. More failures than this are no coincidence.
+/// Maximum number of failed tests that run again. If more tests fail, that is no coincidence.
 const MAX_RERUNS: usize = 8;
 
 /// Runs the failed tests once more, unless there are too many.
@@ -114,9 +114,9 @@ fn rerun_failed(
 /// Runs tests.
 struct Runner {
     binary: PathBuf,
-    /// The working directory that cargo uses for them.
+    /// The working directory in which cargo runs the tests.
     folder: PathBuf,
-    /// Whether this process is root; otherwise tests run with sudo.
+    /// Whether this process is root. If not, tests run with sudo.
     root: bool,
     scratch: PathBuf,
 }
@@ -248,7 +248,7 @@ impl Runner {
     }
 }
 
-/// Lists the reasons why tests were skipped, with the number of tests each.
+/// Lists the reasons why tests were skipped, each with the number of tests.
 fn reasons(reports: &[Report]) -> String {
     let mut counts = std::collections::BTreeMap::<&str, usize>::new();
     for report in reports {

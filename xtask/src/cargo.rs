@@ -21,8 +21,9 @@ pub(crate) fn command() -> Command {
 }
 
 /// Removes the variables that describe xtask's own package. Some build scripts, such as that of
-/// `ring`, depend on these variables. They would run again whenever cargo starts from here after a
-/// manual start, and everything that depends on them would be rebuilt.
+/// `ring`, depend on these variables. With the variables, these scripts would run again whenever
+/// xtask starts cargo after a user did, and everything that depends on the scripts would be
+/// rebuilt.
 pub(crate) fn remove_package_variables(command: &mut Command) {
     for (name, _) in env::vars_os() {
         let text = name.to_string_lossy();
@@ -49,7 +50,7 @@ pub(crate) struct Executables {
 }
 
 impl Executables {
-    /// Runs a build command of cargo, and adds the last option.
+    /// Runs a build command of cargo with an additional option.
     pub(crate) fn build(command: &mut Command) -> Result<Self> {
         let output = command
             .arg("--message-format=json-render-diagnostics")

@@ -6,7 +6,7 @@ use std::io::Write as _;
 
 use anyhow::{Context as _, Result};
 
-/// Records skipped tests and the reasons.
+/// Records skipped tests, with the reasons.
 pub(crate) fn not_run(text: &str) -> Result<()> {
     note("NOCTULE_NOT_RUN", text)
 }
@@ -24,7 +24,7 @@ fn note(variable: &str, text: &str) -> Result<()> {
     let mut options = OpenOptions::new();
     let file = options.append(true).create(true).open(path);
     let mut file = file.with_context(|| format!("opening the file of {variable}"))?;
-    // A single write, because other stages append to the file too.
+    // A single write, because other stages also append to the file.
     file.write_all(format!("{text}\n").as_bytes())
         .with_context(|| format!("writing the file of {variable}"))
 }

@@ -1,5 +1,5 @@
 //! Implements `cargo xtask sbom`: describes the content of the binary as a CycloneDX document. The
-//! output is reproducible: it contains no time and no random number.
+//! output is reproducible, because it contains no time and no random number.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -84,7 +84,8 @@ fn metadata(root: &Path, host: &str) -> Result<Value> {
 }
 
 /// Returns name and version of each crate that is linked into the binary. The metadata also lists
-/// disabled optional crates, and procedural macros, which only run at build time.
+/// two kinds of crates that are not linked: disabled optional crates, and procedural macros, which
+/// only run at build time.
 fn linked_crates(root: &Path, host: &str) -> Result<BTreeSet<(String, String)>> {
     let mut command = cargo::command();
     command.args(["tree", "--locked", "--package=noctule", "--prefix=none"]);
@@ -122,7 +123,7 @@ fn list<'a>(value: &'a Value, key: &str) -> impl Iterator<Item = &'a Value> {
     value[key].as_array().into_iter().flatten()
 }
 
-/// Returns the ids of normal dependencies, without those for builds and tests.
+/// Returns the ids of normal dependencies, without dependencies of builds and tests.
 fn normal_dependencies(node: &Value) -> impl Iterator<Item = &str> {
     let normal = |dependency: &&Value| list(dependency, "dep_kinds").any(|k| k["kind"].is_null());
     let dependencies = list(node, "deps").filter(normal);

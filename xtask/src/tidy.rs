@@ -128,7 +128,7 @@ mod tests {
         ]
     }
 
-    /// Returns a bad file for each check, which replaces a good one or is new.
+    /// Returns a bad file for each check. The file is new or replaces a good one.
     fn bad() -> Vec<(&'static str, &'static str, String)> {
         let edge = format!("{GOOD_MANIFEST}\n[dependencies]\nnoctule-kernel.workspace = true\n");
         let twice = "[[package]]\nname = \"clap\"\nversion = \"4.5.0\"\n\n\

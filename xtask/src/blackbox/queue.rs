@@ -11,7 +11,7 @@ pub(super) struct Test {
     pub(super) name: String,
     /// Whether no other test may run meanwhile.
     pub(super) alone: bool,
-    /// Parts of the machine that the test needs exclusively.
+    /// Parts of the machine that no other test may use meanwhile.
     parts: BTreeSet<String>,
 }
 
@@ -32,7 +32,7 @@ impl Test {
     }
 }
 
-/// Waiting tests, and the parts of the machine that running tests hold.
+/// Waiting tests, and the parts of the machine that running tests occupy.
 pub(super) struct Queue {
     state: Mutex<State>,
     released: Condvar,
@@ -45,7 +45,7 @@ struct State {
 
 impl Queue {
     /// Creates a queue. Tests that need a part exclusively come first, because they wait for each
-    /// other; the remaining tests fill the gaps.
+    /// other. The other tests fill the gaps.
     pub(super) fn new(mut tests: Vec<Test>) -> Self {
         tests.sort_by_key(|test| test.parts.is_empty());
         let state = State {

@@ -1,4 +1,5 @@
-//! The rows of docs/json.md that say what a row of `stat` used, from `crates/schema`.
+//! Generates the rows of docs/json.md that describe the usage of a `stat` row, from
+//! `crates/schema`.
 
 use std::fs;
 use std::path::Path;
@@ -10,7 +11,7 @@ use noctule_schema::usage::USAGE;
 
 const PAGE: &str = "docs/json.md";
 
-/// The page with these rows in place of those between the first key and the last.
+/// Returns the page, with the generated rows instead of the rows from the first key to the last.
 pub(super) fn page(root: &Path) -> Result<String> {
     let text = fs::read_to_string(root.join(PAGE)).with_context(|| format!("reading {PAGE}"))?;
     let lines: Vec<&str> = text.lines().collect();

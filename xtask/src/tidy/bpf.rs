@@ -7,7 +7,7 @@ use crate::tree::{File, Tree};
 
 const LICENSE: &str = "SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause";
 
-/// Program types that can be attached to the same tracepoint; they count as one hook.
+/// Program types that can be attached to the same tracepoint. They count as one hook.
 const TRACEPOINTS: &[&str] = &[
     "tp_btf",
     "raw_tp",
@@ -23,8 +23,8 @@ fn sources(tree: &Tree) -> impl Iterator<Item = &File> {
     files.filter(|f| f.path.ends_with(".c") || f.path.ends_with(".h"))
 }
 
-/// Every file must name its license in the first line: the kernel requires one, and a header may be
-/// copied on its own.
+/// The first line of every file must name its license. The kernel requires a license, and a header
+/// may be copied on its own.
 pub(super) fn spdx(tree: &Tree) -> Vec<Finding> {
     let elsewhere = |f: &&File| !f.path.starts_with("bpf/") && f.path.contains(".bpf.");
     let files = sources(tree).chain(tree.files().filter(elsewhere));

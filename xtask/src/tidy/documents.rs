@@ -14,8 +14,8 @@ const ELSEWHERE: &[(&str, &str)] = &[
     ("bench/side-by-side.NAME.out", "in the target folder"),
 ];
 
-/// Retired words and their replacements, which docs/glossary.md explains. Written in parts, so that
-/// this file does not break its own rule.
+/// Retired words and their replacements, which docs/glossary.md explains. The words are split in
+/// the code, so that this file does not break its own rule.
 pub(super) const RETIRED: &[(&str, &str)] = &[
     (concat!("lost the CPU", " to"), "preempted by"),
     (
@@ -98,7 +98,7 @@ pub(super) fn retired_words(tree: &Tree) -> Vec<Finding> {
     findings
 }
 
-/// Returns the paths from the root in a line. A capitalized part matches anything
+/// Returns the paths from the root in a line. A capitalized component matches anything
 /// (`vm/expect/KERNEL.toml`).
 fn paths(line: &str) -> impl Iterator<Item = String> + '_ {
     let part = |c: char| c.is_alphanumeric() || "_./*-".contains(c);
@@ -147,7 +147,8 @@ fn links(file: &File, line: &str) -> impl Iterator<Item = String> {
     from_root.collect::<Vec<_>>().into_iter()
 }
 
-/// Whether the path is a file or directory of the tree; `*` matches any part of a name.
+/// Returns whether the path is a file or directory of the tree. `*` matches any characters within a
+/// name.
 fn exists(tree: &Tree, path: &str) -> bool {
     let wanted: Vec<&str> = path.trim_end_matches('/').split('/').collect();
     tree.files().any(|file| {

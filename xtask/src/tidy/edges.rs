@@ -43,18 +43,18 @@ const EDGES: &[(&str, &[&str])] = &[
     ("noctule-identity", &[MODEL]),
     // TLS certificates for both the server and the client.
     (TLS, &[]),
-    // Sends bytes without knowing their meaning.
+    // The crate sends bytes and does not know their meaning.
     ("noctule-otlp", &[TLS]),
     ("noctule-sinks", &[MODEL, ANALYSIS, TEXT, SCHEMA]),
     ("noctule-tape", &[MODEL, ANALYSIS, TEXT, SCHEMA]),
     ("noctule-web", &[TLS]),
     ("noctule-tui", &[MODEL, ANALYSIS, TEXT, SCHEMA]),
-    // BPF objects for tests, which no released binary contains.
+    // BPF objects for tests. No released binary contains them.
     ("noctule-fixtures", &[]),
     ("noctule", PARTS),
     // Measures the binary from outside, so it uses none of its crates.
     ("noctule-bench", &[]),
-    // Energy traces with known results. Pure, like the code that it evaluates.
+    // Energy traces whose results are known. The crate is pure, like the code that it evaluates.
     ("noctule-energy-bench", &[MODEL, ANALYSIS]),
     ("noctule-lab", &[]),
     // Random input for parsers of untrusted text, files and objects. The configuration is part of
@@ -67,8 +67,8 @@ const EDGES: &[(&str, &[&str])] = &[
     ("xtask", &[MODEL, SCHEMA, "noctule-vm"]),
 ];
 
-/// Dependencies between workspace crates must be in the table, including those of tests and build
-/// scripts.
+/// Dependencies between workspace crates must be in the table, including dependencies of tests and
+/// build scripts.
 pub(super) fn check(tree: &Tree) -> Vec<Finding> {
     let mut findings = Vec::new();
     for (file, manifest) in members(tree) {

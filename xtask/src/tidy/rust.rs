@@ -4,8 +4,8 @@ use super::Finding;
 use super::scrub::code;
 use crate::tree::{File, Tree};
 
-/// Where `unsafe` is allowed: the kernel crate, and the tests, whose loads and oracles make system
-/// calls that no library wraps. Clippy requires SAFETY comments in both.
+/// Where `unsafe` is allowed: in the kernel crate, and in the tests, whose loads and oracles make
+/// system calls that no library wraps. Clippy requires SAFETY comments in both.
 const UNSAFE_PLACES: [&str; 2] = ["crates/kernel/", "tests/"];
 
 /// Forbidden code, and how to fix it.
@@ -20,7 +20,7 @@ const WORDS: &[(&str, &str)] = &[
     ("dbg!(", "remove it"),
 ];
 
-/// `unsafe` is only allowed in these places.
+/// `unsafe` is allowed only in these directories.
 pub(super) fn unsafe_code(tree: &Tree) -> Vec<Finding> {
     let mut findings = Vec::new();
     for file in tree
@@ -60,7 +60,7 @@ pub(super) fn words(tree: &Tree) -> Vec<Finding> {
     findings
 }
 
-/// Crates that are pure functions of their input; their callers read the clock.
+/// Crates that are pure functions of their input. The callers read the clock.
 const WITHOUT_CLOCK: [&str; 4] = [
     "crates/model/src/",
     "crates/analysis/src/",
@@ -92,7 +92,7 @@ pub(super) fn clocks(tree: &Tree) -> Vec<Finding> {
     findings
 }
 
-/// Rust files must not contain tabs; rustfmt leaves those in comments and literals.
+/// Rust files must not contain tabs. rustfmt keeps tabs in comments and literals.
 pub(super) fn tabs(tree: &Tree) -> Vec<Finding> {
     let mut findings = Vec::new();
     for file in tree.ending(".rs") {

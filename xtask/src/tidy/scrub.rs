@@ -1,6 +1,6 @@
 //! Removes comments and literals from Rust code, so that checks do not mistake them for code.
 
-/// Replaces comments and the content of literals with spaces; line numbers stay the same.
+/// Replaces comments and the content of literals with spaces. Line numbers do not change.
 pub(super) fn code(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut rest = text;

@@ -3,7 +3,8 @@
 use super::Finding;
 use crate::tree::Tree;
 
-/// Paths on a particular machine. Written in parts, so that this file does not break its own rule.
+/// Paths on a particular machine. They are split in the code, so that this file does not break its
+/// own rule.
 pub(super) const PATHS: &[&str] = &[
     concat!("/wo", "rk/"),
     concat!("/ro", "ot/"),
@@ -11,7 +12,7 @@ pub(super) const PATHS: &[&str] = &[
     concat!("/Us", "ers/"),
 ];
 
-/// Lines that may contain such a path: file, part of the line, reason.
+/// Lines that may contain such a path: the file, words of the line, and the reason.
 const PLACES_ALLOWED: &[(&str, &str, &str)] = &[(
     "crates/identity/src/names/tests.rs",
     concat!("/ho", "me/u:"),
