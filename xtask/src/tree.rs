@@ -12,8 +12,8 @@ pub(crate) struct File {
     /// Path from the root of the repository, with `/`.
     pub(crate) path: String,
     pub(crate) text: String,
-    /// Whether git tracks the file. New files that are not ignored are included too, so that checks
-    /// find problems before the commit.
+    /// Whether git tracks the file. New files that are not ignored are also included, so that
+    /// checks find problems before the commit.
     pub(crate) tracked: bool,
 }
 

@@ -143,7 +143,7 @@ pub(crate) fn run(root: &Path, args: &Args) -> Result<ExitCode> {
     })
 }
 
-/// Directories, and the start time.
+/// The directories and the start time of a run.
 struct Place<'a> {
     root: &'a Path,
     /// Persistent files.
@@ -156,7 +156,7 @@ struct Place<'a> {
 /// A kernel and the files that its machine boots.
 struct Boot {
     kernel: &'static Kernel,
-    /// The kernel's files, and noctule's own modules for it.
+    /// The kernel's files, and the modules of this repository, built for the kernel.
     files: Result<(Fetched, Vec<Module>)>,
 }
 
@@ -229,7 +229,7 @@ impl System {
 
 /// Runs machines in parallel until every kernel has run. The last kernels take longest: newer
 /// kernels have more to test, and another architecture is slower to emulate. They start first, so
-/// that none of them runs alone at the end. Returns the reports in the order of the kernels.
+/// that none of them runs alone after all others. Returns the reports in the order of the kernels.
 fn run_all(
     boots: &[Boot],
     machines: u8,

@@ -1,6 +1,6 @@
-//! Downloads packages of another Debian suite with this machine's apt: from its mirror, through its
-//! proxy, and with its verification of signatures and checksums. The machine's package lists and
-//! packages are not changed.
+//! Downloads packages of another Debian suite with this machine's apt. apt uses its mirror and its
+//! proxy, and verifies signatures and checksums. The machine's package lists and packages are not
+//! changed.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -21,8 +21,8 @@ const KEYS: &[&str] = &[
     "/usr/share/keyrings/debian-archive-keyring.gpg",
 ];
 
-/// The empty list of installed packages. apt locks the directory of this file, so the directory is private: with
-/// `/dev/null` apt locks `/dev` for every apt of the machine.
+/// The empty list of installed packages. apt locks the directory of this file, so the list is in a
+/// private directory. With `/dev/null`, apt would lock `/dev` for every apt of the machine.
 const STATUS: &str = "dpkg/status";
 
 /// A separate apt configuration for one suite.
@@ -32,8 +32,8 @@ pub(super) struct Apt {
 }
 
 impl Apt {
-    /// Downloads the package lists of the suite. Programs are for the first architecture. All files stay below the
-    /// directory.
+    /// Downloads the package lists of the suite. Programs are for the first architecture. All files
+    /// stay below the directory.
     pub(super) fn open(folder: &Path, suite: &str, architectures: &[&str]) -> Result<Self> {
         for part in ["state/lists/partial", "cache/archives/partial", "dpkg"] {
             fs::create_dir_all(folder.join(part))?;
@@ -116,7 +116,7 @@ fn options(folder: &Path, architectures: &[&str]) -> Vec<String> {
     ]
 }
 
-/// Unpacks packages of a suite with all dependencies, as if nothing were installed.
+/// Unpacks packages of a suite with all dependencies, as if no package were installed.
 pub(super) fn unpack(
     cache: &Path,
     suite: &str,

@@ -21,7 +21,8 @@ pub(super) struct Architecture {
     pub(super) machine: &'static [&'static str],
     /// Console device of the kernel.
     pub(super) console: &'static str,
-    /// How many times slower the emulated CPU is, measured by its own clock. Passed to the tests.
+    /// How many times slower the emulated CPU is, measured by its own clock. The tests get this
+    /// value.
     pub(super) slowness: &'static str,
 }
 
@@ -43,7 +44,7 @@ pub(super) const AMD64: Architecture = Architecture {
 };
 
 /// With instruction counting, each instruction takes one nanosecond of the machine's time, and the
-/// PMU counts instructions. Without it, the hardware counters are meaningless.
+/// PMU counts instructions. Without instruction counting, the hardware counters are meaningless.
 pub(super) const ARM64: Architecture = Architecture {
     debian: "arm64",
     target: "aarch64-unknown-linux-gnu",
@@ -64,7 +65,7 @@ pub(super) const ARM64: Architecture = Architecture {
 };
 
 impl Architecture {
-    /// Whether this is the host's architecture, so that no cross-compilation is needed.
+    /// Returns whether this is the host's architecture, so that no cross-compilation is needed.
     pub(super) fn is_native(&self) -> Result<bool> {
         let text = output(Command::new("rustc").arg("-vV"))?;
         let host = text.lines().find_map(|line| line.strip_prefix("host: "));

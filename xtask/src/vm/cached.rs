@@ -1,4 +1,4 @@
-//! Directories in the cache, each of which is created once and exists only if it is complete.
+//! Directories in the cache. Each is created once, and exists only if it is complete.
 
 use std::ffi::OsString;
 use std::fs;

@@ -32,7 +32,7 @@ const FOLDERS: &[&str] = &[
     "var/tmp",
 ];
 
-/// All programs are in one directory and all libraries in another; links provide the other names.
+/// All programs are in one directory and all libraries in another. Links provide the other paths.
 const LINKS: &[(&str, &str)] = &[
     ("bin", "usr/bin"),
     ("sbin", "usr/bin"),
@@ -93,8 +93,8 @@ pub(super) fn make(
     image(&root, &folder.join(format!("disk-{}", architecture.debian)))
 }
 
-/// Installs busybox and links its commands, except those with a separate tool. The command list of
-/// a foreign busybox is taken from the host's one.
+/// Installs busybox and links its commands, except commands with a separate tool. If the busybox is
+/// for another architecture, the host's busybox provides the list of commands.
 fn busybox(tools: &Tools, root: &Path) -> Result<()> {
     copy(&tools.busybox()?, root, Path::new("/usr/bin/busybox"))?;
     let ours = Tools::Installed.busybox()?;

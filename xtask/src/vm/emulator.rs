@@ -37,8 +37,8 @@ impl Emulator {
         })
     }
 
-    /// Returns a command that becomes the emulator. The emulator is killed when this process ends
-    /// for any reason.
+    /// Returns a command that becomes the emulator. The kernel kills the emulator when this process
+    /// ends for any reason.
     pub(super) fn command(&self) -> Result<Command> {
         let usr = self.root.join("usr");
         let mut libraries = fs::read_dir(usr.join("lib"))?

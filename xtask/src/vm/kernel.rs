@@ -25,8 +25,8 @@ pub(super) struct Fetched {
 }
 
 impl Fetched {
-    /// Gets the kernel from the cache or downloads it. With `anew`, always downloads the newest one
-    /// of its suite.
+    /// Gets the kernel from the cache or downloads it. With `anew`, always downloads the newest
+    /// kernel of its suite.
     pub(super) fn get(kernel: &Kernel, cache: &Path, anew: bool) -> Result<Self> {
         let folder = cache.join("kernels").join(kernel.name);
         cached::folder(&folder, anew, |part| fetch(kernel, cache, part))
@@ -73,6 +73,6 @@ fn fetch(kernel: &Kernel, cache: &Path, folder: &Path) -> Result<()> {
     }
     let release = Fetched::in_folder(folder)?.release;
     quiet(Command::new("depmod").arg("-b").arg(folder).arg(release))?;
-    // The lists are larger than the kernel and outdated at the next download.
+    // The lists are larger than the kernel, and outdated at the next download.
     cached::remove(&lists)
 }

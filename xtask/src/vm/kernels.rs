@@ -20,8 +20,8 @@ pub(super) struct Kernel {
     pub(super) architecture: &'static Architecture,
     /// The emulator's option for its two CPUs.
     pub(super) cpus: &'static str,
-    /// Words in the names of the tests that `make test` runs on the kernel, in addition to those of
-    /// the environment.
+    /// Words in the names of the tests that `make test` runs on the kernel, in addition to the
+    /// tests of the environment.
     pub(super) usual_tests: &'static [&'static str],
 }
 
@@ -55,8 +55,8 @@ const USUAL_TESTS: &[&str] = &[
     "waits::throttle::throttled",
 ];
 
-/// The emulator counts the instructions of arm64 individually, which is many times slower. Only
-/// tests that depend on the architecture run.
+/// The emulator counts each instruction of arm64, which makes it many times slower. Only tests that
+/// depend on the architecture run.
 const USUAL_TESTS_ARM64: &[&str] = &[
     "accounting::clock",
     "accounting::moves::a_process",
@@ -76,7 +76,7 @@ const PACKAGES: &str = "2,sockets=2";
 /// Two hardware threads of one core.
 const THREADS: &str = "2,sockets=1,cores=1,threads=2";
 
-/// Oldest first.
+/// The kernels, oldest first.
 pub(super) const KERNELS: &[Kernel] = &[
     amd64("5.10", "bullseye", CORES),
     with_own_modules(&amd64("6.1", "bookworm", PACKAGES)),

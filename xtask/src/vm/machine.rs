@@ -20,9 +20,9 @@ use super::modules::{self, Module};
 use super::report::Report;
 use super::sensors::{self, Sensors};
 
-/// A machine sends a message every few seconds of its own time. On a busy host, instruction
-/// counting can make its clock twenty times slower. A machine that is silent for this long is
-/// stuck.
+/// How long a machine may be silent before it counts as stuck. A machine sends a message every few
+/// seconds of its own time. On a busy host, instruction counting can make its clock twenty times
+/// slower.
 const STALL: Duration = Duration::from_secs(240);
 
 /// Maximum number of console lines to show if a machine fails.
@@ -35,12 +35,12 @@ pub(super) struct Setup<'a> {
     pub(super) cpus: &'a str,
     pub(super) emulator: &'a Emulator,
     pub(super) init: &'a Path,
-    /// Read-only: changes of a machine are discarded.
+    /// The disk image. It is read-only, so changes that a machine makes are discarded.
     pub(super) disk: &'a Path,
     /// Temporary files of the machines.
     pub(super) folder: &'a Path,
     pub(super) job: &'a Job,
-    /// noctule's own modules, loaded after all others.
+    /// The modules of this repository, which are loaded after all others.
     pub(super) modules: &'a [Module],
     pub(super) sensors: Option<&'a Sensors>,
     /// Maximum run time of a machine.
@@ -75,7 +75,7 @@ pub(super) fn run(name: &'static str, kernel: &Fetched, setup: &Setup<'_>) -> Re
     Ok(report)
 }
 
-/// A machine that is killed and reaped on drop.
+/// A machine. Dropping it kills and reaps the emulator.
 struct Machine(Child);
 
 impl Drop for Machine {
@@ -135,7 +135,7 @@ fn start(kernel: &Fetched, setup: &Setup<'_>, files: &[String; 3]) -> Result<Chi
         .args(["-device", "virtio-serial-pci", "-device"])
         .arg(format!("virtserialport,chardev=results,name={PORT}"))
         .env("TMPDIR", setup.folder)
-        // The emulator would close the port at the end of its input.
+        // The emulator would close the port when its input closes.
         .stdin(Stdio::piped())
         .stdout(Stdio::piped());
     command.spawn().context("starting the emulator")

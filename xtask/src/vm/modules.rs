@@ -9,8 +9,8 @@ use anyhow::{Context as _, Result};
 
 use super::command::bytes;
 
-/// Modules required to boot, then modules for tests. Modules that are built in or missing are
-/// skipped; tests declare what they need.
+/// Modules required to boot, followed by modules for tests. Modules that are built in or missing
+/// are skipped. Tests declare what they need.
 const WANTED: &[&str] = &[
     "virtio_pci",
     "virtio_mmio",
@@ -34,7 +34,7 @@ pub(super) struct Module {
     pub(super) bytes: Vec<u8>,
 }
 
-/// Reads the wanted modules of a kernel, then additional ones.
+/// Reads the wanted modules of a kernel, followed by additional ones.
 pub(super) fn read(folder: &Path, more: &[&str]) -> Result<Vec<Module>> {
     let text = fs::read_to_string(folder.join("modules.dep")).context("modules.dep")?;
     let order = order(&text, &[WANTED, more].concat());

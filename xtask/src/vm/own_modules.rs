@@ -1,5 +1,5 @@
-//! Builds the modules of `vm/modules` with Debian's headers of the kernel: an energy meter and a
-//! host that steals time, both with known values.
+//! Builds the modules of `vm/modules` with Debian's headers of the kernel. They are an energy meter
+//! and a host that steals time, both with known values.
 
 use std::env;
 use std::fs;
@@ -31,7 +31,7 @@ const PROGRAMS: &[&str] = &[
 ];
 
 /// Builds the modules. The compiler and the programs of the headers come from the kernel's own
-/// suite and run in a separate root: programs of a newer suite do not run on an older host.
+/// suite and run in a separate root, because programs of a newer suite do not run on an older host.
 pub(super) fn build(
     root: &Path,
     kernel: &Kernel,
@@ -102,8 +102,8 @@ fn fill(kernel: &Kernel, release: &str, cache: &Path, root: &Path) -> Result<()>
     Ok(())
 }
 
-/// Whether the headers of the kernel can be used on this host, whose architecture their programs
-/// need.
+/// Returns whether the headers of the kernel can be used on this host. They contain programs for
+/// one architecture.
 pub(super) fn are_wanted(kernel: &Kernel) -> bool {
     kernel.has_own_modules && kernel.architecture.target.starts_with(env::consts::ARCH)
 }

@@ -1,5 +1,5 @@
 //! The programs that run in a machine. For the host's architecture, they are the programs of `make
-//! test` with their libraries. For other architectures, static programs are built.
+//! test` with their libraries. For other architectures, they are built as static programs.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -52,7 +52,8 @@ impl Programs {
     fn build_native(root: &Path, architecture: &Architecture, folder: &Path) -> Result<Self> {
         let mut init = Command::new("env");
         cargo::remove_package_variables(&mut init);
-        // With an explicit target, build scripts are not affected by the flags and stay dynamic.
+        // Because the target is explicit, the flags do not affect build scripts, which stay
+        // dynamic.
         init.arg(STATIC)
             .arg(cargo::program())
             .args(["build", "--locked", "--target", architecture.target])
@@ -95,7 +96,7 @@ impl Programs {
     }
 }
 
-/// Copies a program without its debug information, which is most of its size.
+/// Copies a program without its debug information, which makes up most of its size.
 fn copy_stripped(program: &Path, folder: &Path) -> Result<PathBuf> {
     let name = program.file_name().context("the program has no name")?;
     let copy = folder.join(name);

@@ -1,4 +1,4 @@
-//! Records the messages of a machine: prints them immediately and keeps them for the final table.
+//! Records the messages of a machine. Prints them immediately, and keeps them for the final table.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -93,7 +93,7 @@ impl Report {
         self.problem = problem;
     }
 
-    /// Whether every test passed or was skipped, and the kernel printed no warnings.
+    /// Returns whether every test passed or was skipped, and the kernel printed no warnings.
     pub(super) fn is_good(&self) -> bool {
         let good =
             |t: &(String, Outcome, f64)| matches!(t.1, Outcome::Passed | Outcome::Skipped(_));

@@ -1,5 +1,5 @@
 //! A small Debian system for building programs for another architecture. The host's toolchain has
-//! neither a standard library nor a linker for it.
+//! neither a standard library nor a linker for that architecture.
 
 use std::env;
 use std::fs;
@@ -18,8 +18,9 @@ use crate::cargo;
 /// The only suite whose compiler is new enough.
 const SUITE: &str = "sid";
 
-/// Provides the same BPF compiler as the other machines, because another one generates different
-/// programs, and a libelf that can be linked statically without zstd.
+/// The suite of the BPF compiler, which must be the same as for other machines because another
+/// compiler generates different programs. The suite also has a libelf that can be linked statically
+/// without zstd.
 const OLD_SUITE: &str = "bookworm";
 
 /// Paths of the sources and of cargo's downloaded crates in the system.
@@ -133,8 +134,8 @@ fn fill(architecture: &Architecture, cache: &Path, root: &Path) -> Result<()> {
     let mut packages = vec!["rustc", "cargo", "gcc", "libc6-dev", &compiler];
     packages.extend(for_target.iter().map(String::as_str));
     packages.extend(["coreutils", "dash", "findutils", "grep", "mawk", "sed"]);
-    // The newer suite then replaces packages that both have; programs of the older one work with
-    // them.
+    // If both suites have a package, the package of the newer suite replaces the older one.
+    // Programs of the older suite work with it.
     apt::unpack(cache, SUITE, &[host, foreign], &packages, root)?;
     for folder in [SOURCES, CRATES, "/dev", "/proc", "/tmp", "/root"] {
         fs::create_dir_all(root.join(&folder[1..]))?;

@@ -12,8 +12,8 @@ use super::apt;
 use super::architecture::Architecture;
 use super::cached;
 
-/// Tools that busybox does not provide in the form that tests need, with their packages. A tool
-/// that is not installed here is missing in the machine too, and tests declare that they need it.
+/// Tools that tests need in a form that busybox does not provide, with their packages. A tool that
+/// is not installed here is also missing in the machine. Tests declare that they need it.
 const TOOLS: &[(&str, &str)] = &[
     ("bash", "bash"),
     ("ip", "iproute2"),
@@ -32,7 +32,7 @@ const BUSYBOX: (&str, &str) = ("busybox", "busybox-static");
 /// Debian suite of tools for other architectures.
 const SUITE: &str = "trixie";
 
-/// Source of the tools.
+/// Where the tools come from.
 pub(super) enum Tools {
     /// Installed on the host.
     Installed,
@@ -84,8 +84,8 @@ impl Tools {
                     .map(|path| (path.clone(), path))
                     .collect())
             }
-            // The dependencies of foreign tools are unknown here, so all of their libraries are
-            // copied.
+            // The dependencies of tools for another architecture are unknown here, so all of their
+            // libraries are copied.
             Self::Unpacked(root) => {
                 let mut libraries = Vec::new();
                 let top = root.join("usr/lib");
@@ -126,7 +126,7 @@ pub(super) fn find(name: &str) -> Option<PathBuf> {
     places.find(|file| file.is_file())
 }
 
-/// Returns the libraries of a program including its loader; empty for a static program.
+/// Returns the libraries of a program including its loader. Returns none for a static program.
 pub(super) fn needed(program: &Path) -> Result<Vec<PathBuf>> {
     // ldd fails for a static program.
     let text = Command::new("ldd")
