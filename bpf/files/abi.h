@@ -30,7 +30,7 @@ enum change_flag {
 
 /*
  * A name was deleted, renamed or linked, or a mode was changed, or the attempt failed. The bytes of
- * the path follow, then those of the second path of a rename or a link.
+ * the path follow. For a rename or a link, the bytes of the second path come after them.
  */
 struct file_change {
 	struct event_head head;

@@ -208,7 +208,7 @@ static __always_inline bool walk(struct path_buffer *made)
 	return false;
 }
 
-/* Returns the length of the path. `whole` tells whether the walk was complete. */
+/* Returns the length of the path. `whole` is set if the walk was complete. */
 static __always_inline __u32 end_walk(struct path_buffer *made, bool whole)
 {
 	if (!whole)

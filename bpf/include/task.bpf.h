@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * The account of a thread: its counters, and the part of them that is already settled with its
+ * The account of a thread: its counters, and the values of them that are already settled with its
  * cgroup and its process. Every object that counts for the current thread includes this file.
  *
  * `total` is written only while the thread's run queue is locked: by the CPU on which the thread is
@@ -70,9 +70,9 @@ struct task_account {
 	/* Low half of the start of the short epoch in which the thread last ran. */
 	__u32 epoch;
 	/*
-	 * The parts of run_delay that have been charged. `charged` is written when the thread gets
-	 * a CPU or migrates, `ahead` by walks during a wait. Each field has one writer, so that
-	 * nothing is charged twice, whatever the order.
+	 * How much of run_delay has been charged. `charged` is written when the thread gets a CPU
+	 * or migrates, `ahead` by walks during a wait. Each field has one writer, so that no time
+	 * is charged twice, whatever the order.
 	 */
 	__u64 charged;
 	__u64 ahead;
@@ -94,7 +94,9 @@ struct task_account {
 	__u64 delay;
 	struct totals total;
 	struct totals base;
-	/* Start time of the process, in nanoseconds since boot; 0 if the leader was gone. */
+	/*
+	 * Start time of the process, in nanoseconds since boot; 0 if the leader no longer existed.
+	 */
 	__u64 process_start;
 	/* The page cache read in progress: its file, the current page and the last page. */
 	__u64 read_mapping;
@@ -124,7 +126,7 @@ struct task_account {
 	/* The block in progress (bpf/switch/blocked.bpf.h); 0 if the thread is not blocked. */
 	__u64 block;
 	/*
-	 * The part of a block after the moment of a snapshot: start and class, end, and that
+	 * The time of a block after the moment of a snapshot: start and class, end, and that
 	 * moment. 0 if there is none.
 	 */
 	__u64 late_block;
@@ -265,7 +267,7 @@ static __always_inline void drop_account(struct task_struct *task)
 		bpf_map_delete_elem(&accounts, &address);
 }
 
-/* Excludes all waits up to now, including the elapsed part of a wait in progress. */
+/* Excludes all waits up to now, including the elapsed time of a wait in progress. */
 static __always_inline void begin_waits(struct task_struct *task, struct task_account *account)
 {
 	__u64 waited = run_delay(task, account);

@@ -48,7 +48,7 @@ int BPF_PROG(process_fork, struct task_struct *parent, struct task_struct *child
 	describe_process(&event.head.process, child);
 	/*
 	 * The parent is not always the process that forked. With CLONE_PARENT, which runc uses, the
-	 * parent of the child is that of the process that forked.
+	 * child gets the parent of the process that forked.
 	 */
 	describe_parent(&event.parent, child);
 	emit(&facts, &event, sizeof(event), EVENT_PROCESS_START);

@@ -40,8 +40,8 @@ struct {
 
 /*
  * The most recent killed processes: start time by thread group id. The kernel sends the signal
- * before it marks the victim, and can be preempted in between. Before v6.16 the exit tracepoint
- * came after the release of the memory, which waits for the mark.
+ * before it marks the victim, and can be preempted between the two steps. Before v6.16 the exit
+ * tracepoint came after the release of the memory, which waits for the mark.
  */
 struct {
 	__uint(type, BPF_MAP_TYPE_LRU_HASH);

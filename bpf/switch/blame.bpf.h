@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Account: the culprits of waits. When a wait ends, each part of it is charged to the group that
- * had the CPU at that time. Interrupt and steal time is charged separately, because it was taken
- * from that group.
+ * Account: the culprits of waits. When a wait ends, noctule divides the wait and charges each group
+ * for the time for which it had the CPU. Interrupt and steal time is charged separately, because it
+ * was taken from that group.
  */
 #ifndef NOCTULE_BLAME_BPF_H
 #define NOCTULE_BLAME_BPF_H
@@ -10,7 +10,7 @@
 #include "past.bpf.h"
 
 enum {
-	/* Parts of a wait, in the order of their counters. */
+	/* The shares of a wait, in the order of their counters. */
 	PART_THROTTLE = 0,
 	PART_INTERRUPT = COUNTER_WAIT_INTERRUPT - COUNTER_WAIT_THROTTLE,
 	PART_HOST = COUNTER_WAIT_HOST - COUNTER_WAIT_THROTTLE,
@@ -32,9 +32,9 @@ struct division {
 	__u16 held_from;
 	__u16 held_below;
 	__u64 parts[WAIT_PARTS];
-	/* The part of neighbours that did not fit into `blames`. */
+	/* The time behind neighbours that did not fit into `blames`. */
 	__u64 unnamed;
-	/* Group of the waiting thread's own runner. */
+	/* The group that is charged while the waiting thread itself runs. */
 	__u64 runs_as;
 	/*
 	 * CPU time of the thread itself in its last epochs, before the wait. It is excluded,
@@ -309,8 +309,8 @@ static __always_inline struct taken taken_from(const struct slice *slice, const 
 }
 
 /*
- * Charges the part of a wait that overlaps a slice, then moves the end of the wait to the start of
- * the slice.
+ * Charges the time for which a wait overlaps a slice, then moves the end of the wait to the start
+ * of the slice.
  */
 __noinline int charge_slice(__u32 number, __u64 index)
 {
@@ -346,9 +346,9 @@ __noinline int charge_slice(__u32 number, __u64 index)
 }
 
 /*
- * Charges the part of a wait that overlaps an epoch, which ended at `to`. Returns the start of that
- * part. The wait may have begun within the epoch, after the thread itself had run in it. The part
- * is divided in proportion to the time that the others ran.
+ * Charges the time for which a wait overlaps an epoch, which ended at `to`. Returns the start of
+ * that time. The wait may have begun within the epoch, after the thread itself had run in it. That
+ * time is divided in proportion to how long the other groups ran.
  */
 __noinline __u64 charge_epoch(__u32 number, __u32 level, __u64 index, __u64 to)
 {
@@ -365,7 +365,7 @@ __noinline __u64 charge_epoch(__u32 number, __u32 level, __u64 index, __u64 to)
 	past = bpf_map_lookup_elem(&pasts, &cpu);
 	if (!past)
 		return to;
-	/* Older verifiers lose the bounds of a spilled index, but not those of a pointer. */
+	/* Older verifiers lose the bounds of a spilled index, but keep the bounds of a pointer. */
 	epoch = &past->epochs[level % LEVELS][index % EPOCHS];
 	barrier_var(epoch);
 	entry = &it->own[level % LEVELS];
@@ -410,8 +410,8 @@ __noinline __u64 charge_epoch(__u32 number, __u32 level, __u64 index, __u64 to)
 }
 
 /*
- * Charges the part of a wait that overlaps the epochs of a level, up to `to`. Returns the start of
- * that part.
+ * Charges the time for which a wait overlaps the epochs of a level, up to `to`. Returns the start
+ * of that time.
  */
 static __always_inline __u64 charge_epochs(__u32 number, const struct division *it,
 					   const struct past *past, enum level level, __u64 to)

@@ -261,7 +261,7 @@ static __always_inline void charge_block(struct task_account *account, __u64 blo
 		__sync_fetch_and_add(&account->blocked[place], ns);
 }
 
-/* Charges the part of a block that was kept for the snapshot after the one at `at`. */
+/* Charges the time of a block that was kept for the snapshot after the one at `at`. */
 static __always_inline void charge_late_block(struct task_account *account, __u64 at)
 {
 	if (account->late_block && account->late_block_at != at)

@@ -25,7 +25,7 @@ struct {
 
 /*
  * Scales a multiplexed counter. If there are more events than PMU counters, the kernel rotates
- * them. A counter that ran for part of its enabled time is extrapolated, as perf does.
+ * them. If a counter ran for less than its enabled time, its value is extrapolated, as in perf.
  */
 static __always_inline __u64 scaled(__u64 count, __u64 enabled, __u64 running)
 {

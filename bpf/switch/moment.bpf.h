@@ -65,8 +65,8 @@ static __always_inline __s64 host_grown(const struct cpu_slot *slot, struct rq *
 
 /*
  * Adds the steal time since the CPU's last switch, limited to the elapsed time. A tick may count
- * steal from before the last switch. Up to one tick of such time is left for the next slices; the
- * rest is dropped.
+ * steal from before the last switch. Up to one tick of such time is kept for the next slices, and
+ * the remaining time is dropped.
  */
 static __always_inline void tell_host(struct cpu_slot *slot, struct rq *rq, struct moment *now)
 {

@@ -9,7 +9,7 @@
 
 enum {
 	/*
-	 * A snapshot charges the elapsed part of a wait in progress, if the part is at least this
+	 * A snapshot charges the elapsed time of a wait in progress, if that time is at least this
 	 * long. If it is shorter, the sums of its thread fall short of the elapsed time by up to
 	 * this much.
 	 */
@@ -70,14 +70,14 @@ static __always_inline __u64 length_of(const struct open *it, const struct task_
 }
 
 /*
- * Divides the elapsed part of a wait in progress, up to the moment of `open`, if the part is at
- * least `least`. The caller adds the parts to the sums of the group and the process. Returns NULL
+ * Divides the elapsed time of a wait in progress, up to the moment of `open`, if that time is at
+ * least `least`. The caller adds the shares to the sums of the group and the process. Returns NULL
  * if there is nothing to charge.
  *
  * The run queue is not locked, so the thread can get its CPU meanwhile. In that case the claim is
  * returned. If the thread gets its CPU within some nanoseconds between two instructions of the
- * switch program, the part is charged twice. The next waits of the thread are then charged less by
- * that amount.
+ * switch program, the elapsed time is charged twice. The next waits of the thread are then charged
+ * less by that amount.
  */
 static __always_inline struct division *divide_open(struct task_struct *task,
 						    struct task_account *account, __u32 number,

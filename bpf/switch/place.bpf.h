@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * Location of a CPU: its package (socket), and the other hardware thread of its core. Energy is
- * metered by package, and two threads on one core do not use twice the energy of one.
+ * metered by package, and two threads on one core do not use twice the energy of one thread.
  */
 #ifndef NOCTULE_PLACE_BPF_H
 #define NOCTULE_PLACE_BPF_H
@@ -50,7 +50,7 @@ static __always_inline __u32 package_of(struct task_struct *task, struct task_ac
 /*
  * Returns for how long the sibling of the CPU was busy since the last call, for the slice that ends
  * at `slot->since`. The sibling may write its slot at the same time. An error in one slice is
- * corrected in the next, because both read one running sum.
+ * corrected in the next slice, because both slices read the same running sum.
  */
 static __always_inline __u64 sibling_growth(struct cpu_slot *slot, __u32 cpu)
 {

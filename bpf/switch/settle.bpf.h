@@ -77,7 +77,8 @@ static __always_inline void without_later(struct task_account *account, struct c
 
 /*
  * Takes the counters since the last settlement, up to the moment of the snapshot, for output. If
- * another CPU settles a part at the same time, that part is only in its rows.
+ * another CPU settles some of the counters at the same time, only the rows of that CPU contain that
+ * amount.
  */
 static __always_inline void take_unsettled(struct task_struct *task, struct task_account *account,
 					   struct cpu_slot *slot, struct counters *c)
@@ -169,7 +170,7 @@ static __always_inline struct task_sample *carried_row(struct task_struct *task,
 /*
  * Adds to the carried sums of the process. A snapshot reads these sums together with any thread of
  * the process. After this thread ends, the other threads may not run for long, and this thread's
- * pointer to the leader is gone. The leader is therefore listed by the pid of the process.
+ * pointer to the leader no longer exists. The leader is therefore listed by the pid of the process.
  */
 static __always_inline void carry(struct task_struct *task, struct task_account *account,
 				  const struct counters *used, __u64 later_ns, __u64 at)
@@ -222,7 +223,7 @@ static __always_inline void report_late(struct task_struct *task, struct task_ac
  * Adds the usage of a running thread that the kernel has not accounted yet, before the thread
  * moves. The kernel accounts the usage at the move only if the cpu controller separates the two
  * groups. If a tick comes after the caller's read, less than a tick is missing here and goes to the
- * new group. Not inlined, because the branches would multiply those of the caller.
+ * new group. Not inlined, because its branches would multiply the branches of the caller.
  */
 static __noinline void add_running(struct task_struct *task, struct counters *used)
 {
@@ -237,8 +238,8 @@ static __noinline void add_running(struct task_struct *task, struct counters *us
 /*
  * Settles the thread with its cgroup. `used` receives its counters since the last settlement,
  * including a wait in progress (`open`; NULL if the thread does not wait). Two CPUs can settle one
- * thread at the same time, when it ends while it is moved. Each exchange takes the remaining part,
- * so that the parts add up in either order. Returns how much of the CPU time in `used` came after
+ * thread at the same time, when it ends while it is moved. Each exchange takes what remains, so
+ * that the amounts add up in either order. Returns how much of the CPU time in `used` came after
  * the moment of the snapshot.
  */
 static __always_inline __u64 settle(struct task_struct *task, struct task_account *account,
@@ -254,13 +255,13 @@ static __always_inline __u64 settle(struct task_struct *task, struct task_accoun
 		add_running(task, used);
 	for (int i = 0; i < COUNTER_TOTALS; i++)
 		used->v[i] -= exchange(&account->base.v[i], used->v[i]);
-	/* Nothing is kept for later, because the thread may not be read again. */
+	/* Nothing is kept for a later read, because the thread may not be read again. */
 	take_blocked(account, used, 0);
 	for (int i = 0; open && i < WAIT_PARTS; i++)
 		used->v[COUNTER_WAIT_THROTTLE + i] += open->parts[i];
 	if (at && account->later_than == at)
 		later_ns = account->later[COUNTER_CPU_TIME];
-	/* A move has already settled a part of the slice. */
+	/* A move has already settled some of the slice. */
 	if (later_ns > used->v[COUNTER_CPU_TIME])
 		later_ns = used->v[COUNTER_CPU_TIME];
 	sums = settled_row(cgroup, package_of(task, account));
@@ -280,8 +281,8 @@ static __always_inline __u64 settle(struct task_struct *task, struct task_accoun
 }
 
 /*
- * Reports the sums of an ending process on packages other than that of its last thread, and deletes
- * their rows.
+ * Reports the sums of an ending process on packages other than the package of its last thread, and
+ * deletes their rows.
  */
 static __always_inline void report_elsewhere(struct process_key key, __u64 later_than)
 {

@@ -56,9 +56,9 @@ static __always_inline void calibrate(struct cpu_slot *slot, __u64 clock)
 /*
  * Returns the time up to which the kernel charged `prev`, by the scheduler clock. The kernel
  * charges load balancing before idle to no task. With the kernel's own times, busy and idle time
- * neither overlap nor leave a gap. With the time of the tracepoint they overlapped by 6 us per
- * wake-up on a virtual machine. A task that wakes an idle CPU is charged from the wake-up, because
- * the scheduler skips the second update of its clock (rq_clock_skip_update).
+ * neither overlap nor leave a gap. With the time of the tracepoint, busy and idle time overlapped
+ * by 6 us per wake-up on a virtual machine. A task that wakes an idle CPU is charged from the
+ * wake-up, because the scheduler skips the second update of its clock (rq_clock_skip_update).
  */
 static __always_inline __u64 charged_until(struct task_struct *prev, const struct moment *now)
 {
@@ -174,7 +174,7 @@ static __always_inline __u64 portion_of(__u64 value, __u64 part, __u64 whole)
 }
 
 /*
- * Charges `used` of a counter for the slice that ends. The part of the slice after the snapshot's
+ * Charges `used` of a counter for the slice that ends. The time of the slice after the snapshot's
  * moment gets a proportional share, because only user space could have read the hardware counter at
  * that moment.
  */
@@ -240,7 +240,7 @@ static __always_inline void read_moment(struct cpu_slot *slot, struct task_struc
 		tell_host(slot, rq, now);
 }
 
-/* `span` is the part of the ending slice that belongs to `prev`. */
+/* `span` is how much of the ending slice belongs to `prev`. */
 static __always_inline void account_slice(struct cpu_slot *slot, struct task_struct *prev,
 					  struct task_struct *next, const struct moment *now,
 					  struct span *span)
@@ -296,8 +296,8 @@ static __always_inline void charge_softirqs(struct cpu_slot *slot, struct task_a
 
 /*
  * Adds the softirqs on top of a running thread that no switch has charged yet. If the CPU switches
- * during the reads, softirqs may be missing here, or those of the next thread may be included. The
- * next snapshot is correct again, because it reads the sums.
+ * during the reads, softirqs may be missing here, or softirqs of the next thread may be included.
+ * The next snapshot is correct again, because it reads the sums.
  */
 static __always_inline void add_open_softirqs(const struct cpu_slot *slot, struct counters *c)
 {

@@ -80,8 +80,8 @@ int BPF_PROG(sched_wakeup_new, struct task_struct *task)
 	account = account_of(task);
 	if (!account) {
 		/*
-		 * With task storage, the account can be created later. Without it, the table is
-		 * full.
+		 * With task storage, the account can be created later. Without task storage, the
+		 * table of accounts is full.
 		 */
 		if (!has_task_storage)
 			count_loss(LOSS_ACCOUNT);

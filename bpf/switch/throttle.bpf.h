@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * The part of a wait that is due to CPU quota (CFS bandwidth control). It is the growth of the
+ * How long a wait was throttled by a CPU quota (CFS bandwidth control). This is the growth of the
  * queue's throttled clock between the start and the end of the wait.
  */
 #ifndef NOCTULE_THROTTLE_BPF_H
@@ -136,9 +136,9 @@ __noinline __u64 throttled_time_of_other(__u64 address, __u64 clock)
 }
 
 /*
- * Returns the throttled part of a wait up to now. `going_on` tells whether the wait still lasts.
- * The thread may have moved to another group and may have got a CPU before the program of the move
- * ran. In that case the wait was in the recorded queue, not in the current one.
+ * Returns how long a wait was throttled up to now. `going_on` is set if the wait still lasts. The
+ * thread may have moved to another group and may have got a CPU before the program of the move ran.
+ * In that case the wait was in the recorded queue, not in the current one.
  */
 static __always_inline __u64 throttled_part(struct task_struct *task, struct task_account *account,
 					    __u64 clock, bool going_on)

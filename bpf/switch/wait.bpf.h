@@ -3,8 +3,7 @@
  * Account: run-queue latency, the time that threads spend runnable but not running. The scheduler
  * records when a thread was queued (sched_info.last_queued) and the sum of all its waits
  * (run_delay). A switch computes the wait of the next thread from both, without a program at
- * wake-ups. The sum charged here equals run_delay, plus the elapsed part of a wait in
- * progress.
+ * wake-ups. The sum charged here equals run_delay, plus the elapsed time of a wait in progress.
  */
 #ifndef NOCTULE_WAIT_BPF_H
 #define NOCTULE_WAIT_BPF_H
@@ -212,7 +211,7 @@ static __always_inline void finish_wait(struct task_struct *task, struct task_ac
 			account->charged += waited;
 			if ((__u64)waited < here)
 				here = waited;
-			/* The part of earlier waits whose end no program saw. */
+			/* Earlier waits whose end no program saw. */
 			account->total.v[COUNTER_WAIT_UNATTRIBUTED] += waited - here;
 			charge_wait(task, account, victim, past, cpu, end->clock - here, end);
 		}

@@ -171,7 +171,7 @@ static __always_inline void write_carried(struct seq_file *seq, struct task_stru
 
 /*
  * Writes the thread with its current wait. `waiting_ns` is 0 if the thread does not wait. `open` is
- * the part of the wait that is charged now, or NULL.
+ * the time of the wait that is charged now, or NULL.
  */
 static __always_inline void write_thread(struct seq_file *seq, struct task_struct *task,
 					 struct task_account *account, __u64 waiting_ns,

@@ -82,7 +82,7 @@ static __always_inline void report_failure(struct socket_account *account, struc
 	barrier_var(reason);
 	if (reason < CONNECT_ERRORS)
 		add_to(tcp_row(account->owner.cgroup)->failures[reason], 1);
-	/* A failure that is reported late no longer has the peer's address. */
+	/* If a failure is reported late, the kernel no longer has the peer's address. */
 	if (event->ends.peer_port)
 		add_to(destination_row(account, &event->ends)->failures, 1);
 	else

@@ -34,7 +34,7 @@ struct {
 
 /*
  * Cgroups that use more than their share of `destinations` while others find no room. User space
- * deletes rows of these cgroups, and the free rows are left to the others.
+ * deletes rows of these cgroups, and other cgroups can use the free rows.
  */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);

@@ -16,8 +16,8 @@ const volatile bool accept_takes_struct = false;
 
 /*
  * Tracing programs at functions and iterators over maps come first. libbpf loads programs in source
- * order. If the kernel rejects one of these, the object is loaded again without them, so this order
- * avoids verifying the others twice.
+ * order. If the kernel rejects one of these, the object is loaded again without them. This order
+ * avoids verifying the other programs twice.
  */
 SEC("fexit/tcp_v4_connect")
 int BPF_PROG(v4_connect_ret, struct sock *sk, void *to, int length, int result)

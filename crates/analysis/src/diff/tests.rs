@@ -13,7 +13,7 @@ const GROUPS: u64 = 40;
 struct Machine {
     dice: u64,
     batch: Batch,
-    /// Base and random part of the CPU use in each second, in milliseconds.
+    /// The base of the CPU use in each second, and its random component, in milliseconds.
     use_ms: (u64, u64),
 }
 

@@ -27,8 +27,8 @@ pub(super) struct Metered {
     pub(super) energy_uj: u64,
     /// Whether energy is missing or came late. If so, the tick cannot be used to measure power.
     pub(super) gap: bool,
-    /// If energy since the previous reading was lost, the part of the time before the batch that
-    /// counts, in nanoseconds. Energy for the remaining time is never charged.
+    /// If energy since the previous reading was lost, how much of the time before the batch counts,
+    /// in nanoseconds. Energy for the remaining time is never charged.
     pub(super) counted_ns: Option<u64>,
     /// Time between the batch and the nearest reading, in nanoseconds.
     pub(super) skew_ns: u64,

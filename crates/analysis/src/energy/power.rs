@@ -268,8 +268,8 @@ impl Power {
         });
     }
 
-    /// Estimates idle power. If the zone is sometimes idle, the envelope is used. Otherwise the more certain of
-    /// envelope and fit is used, within the bounds.
+    /// Estimates idle power. If the zone is sometimes idle, the envelope is used. Otherwise the
+    /// estimate is the envelope or the fit, whichever is more certain, within the bounds.
     fn look(&self, at_ns: u64) -> Option<Idle> {
         let (bounds, near_idle) = self.envelope.bounds(at_ns, self.share)?;
         if let Some(given) = self.given {

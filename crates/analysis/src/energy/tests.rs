@@ -461,8 +461,8 @@ fn energy_that_a_gap_swallowed_is_not_taken_from_those_who_run_after_it() {
 struct Failure {
     /// Number of seconds without readings, before the last second.
     seconds: u64,
-    /// Length in milliseconds of the final part of the last second in which the meter counted again. `None` if the
-    /// meter never stopped counting.
+    /// Length in milliseconds of the last period in the last second during which the meter counted.
+    /// `None` if the meter never stopped counting.
     counted_ms: Option<u64>,
     /// Whether the sensor responded so late that the energy of that part is in the next reading.
     late: bool,
@@ -749,7 +749,7 @@ fn what_is_known_of_idle_power_serves_a_node_that_is_busy_from_the_start() {
     let cases = [
         (IdleKnowledge::default(), 15.0, 16.0),
         (learned(20.0, 3600), 20.0, 2.1),
-        // More than the node uses now, and a value that was learned too long ago.
+        // A learned value above what the node uses now, and a value that was learned too long ago.
         (learned(80.0, 0), 50.0, 1.2),
         (learned(20.0, 100_000_000), 15.0, 16.0),
         (given, 20.0, 1.0),

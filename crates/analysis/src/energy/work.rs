@@ -11,7 +11,7 @@ pub(super) const EXPONENTS: [f64; 5] = [1.0, 1.5, 2.0, 2.5, 3.0];
 pub(super) struct Work {
     /// Time on a CPU, in seconds.
     pub(super) seconds: f64,
-    /// The part of `seconds` in which the SMT sibling was busy; 0 if not known.
+    /// How many of `seconds` the SMT sibling was busy. 0 if not known.
     pub(super) shared_seconds: f64,
     /// 10^9 cycles; 0 if not measured.
     pub(super) gigacycles: f64,
