@@ -144,8 +144,8 @@ impl Evidence {
         self.crowded_ns() > self.of(Cause::Neighbour)
     }
 
-    /// Returns the part of [`Self::neighbours_ns`] that culprits are compared with. Culprits had either the CPU itself
-    /// or, if the group was crowded, the other CPUs.
+    /// Returns how much of [`Self::neighbours_ns`] the culprits are compared with. Culprits had
+    /// either the CPU itself or, if the group was crowded, the other CPUs.
     pub fn blamed_ns(&self) -> u64 {
         match self.is_crowded() {
             true => self.neighbours_ns(),
@@ -222,8 +222,8 @@ impl Evidence {
                 VerdictKind::HeldByQuota
             }
             (true, false) => VerdictKind::HeldByQuota,
-            // Other groups delayed the group so much that its quota almost lasted until the end of
-            // each period.
+            // Other groups delayed the group by so much time that its quota almost lasted until the
+            // end of each period.
             (false, true) if self.quota_binds && !by_neighbours && !self.is_mostly_own() => {
                 VerdictKind::HeldByQuota
             }
@@ -236,9 +236,9 @@ impl Evidence {
         2 * self.own_ns() > self.contended_ns()
     }
 
-    /// Returns whether a thread has waited so long that the group cannot be quiet. This wait may be
-    /// a small fraction of the time for which all threads of the group wanted the CPU. `lost_ns`
-    /// excludes waits for an idle CPU to wake up, which are short.
+    /// Returns whether a thread has waited for so long that the group cannot be quiet. This wait
+    /// may be a small fraction of the time for which all threads of the group wanted the CPU.
+    /// `lost_ns` excludes waits for an idle CPU to wake up, which are short.
     fn starves(&self) -> bool {
         self.waiting.longest_ns >= STARVES_NS && self.lost_ns() > 0
     }
@@ -250,7 +250,7 @@ impl Evidence {
         neighbours > 0 && self.top_culprit_ns as f64 >= share * neighbours as f64
     }
 
-    /// Returns the verdict for the largest part of the contended wait.
+    /// Returns the verdict for the cause of most of the contended wait.
     fn contention(&self, thresholds: &Thresholds, before: VerdictKind) -> VerdictKind {
         use VerdictKind::{
             HurtByHost, HurtByInterrupts, HurtByKernel, HurtByNeighbour, HurtByNeighbours,

@@ -16,8 +16,7 @@ pub(crate) struct Gone {
     processes: IdMap<ProcessId, ProcessRow>,
     waits: IdMap<Group, Histogram>,
     blames: IdMap<(Group, Group), Blame>,
-    /// The part of `blames` that the source moved to the unnamed cell of a victim that still
-    /// exists.
+    /// How much of `blames` the source moved to the unnamed cell of a victim that still exists.
     unnamed: IdMap<Group, Blame>,
     quotas: IdMap<CgroupId, QuotaRow>,
     /// Use of disks, by the number of the device and its user.
@@ -110,7 +109,7 @@ impl Gone {
     }
 
     /// Yields the cgroups of the last batch and those that disappeared. A row takes 1 KiB, so it is
-    /// copied only if a part of it disappeared before.
+    /// copied only if some of its entries disappeared before.
     pub(crate) fn cgroups<'a>(
         &'a self,
         last: &'a Batch,
@@ -149,7 +148,7 @@ impl Gone {
         last.quotas.iter().chain(gone)
     }
 
-    /// Returns the use of disks by device and user, with that of users that disappeared.
+    /// Returns the use of disks by device and user, including users that disappeared.
     pub(crate) fn disks(&self, last: &Batch) -> IdMap<((u32, u32), DiskUser), DiskUse> {
         let mut uses = self.disks.clone();
         for (key, used) in disk_uses(last) {

@@ -45,7 +45,7 @@ pub struct Report {
     pub boot_unix_ns: u64,
     /// The machine: elapsed, idle and total time in the window.
     pub node: Node,
-    /// Its packages (sockets): time and usage in the window.
+    /// The packages (sockets) of the row: time and usage in the window.
     pub packages: Vec<PackageRow>,
     /// Sockets that the machine has open at the end of the window.
     pub sockets: Sockets,

@@ -76,7 +76,7 @@ pub struct Rollup {
     destination_room: usize,
 }
 
-/// The part of a cgroup's figures that was already charged.
+/// How much of a cgroup's figures was already charged.
 #[derive(Debug, Default)]
 struct Charged {
     counters: Counters,

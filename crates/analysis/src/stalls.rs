@@ -6,7 +6,7 @@ use crate::evidence::stay;
 use crate::{Evidence, Thresholds};
 
 /// Minimum fraction of all threads' time for which a group must be stopped to get the verdict that
-/// it is stopped. A stopped job in a session, or a process in a debugger, says nothing about the
+/// it is stopped. A stopped job in a session, or a process in a debugger, shows nothing about the
 /// other threads.
 const STOPPED: f64 = 0.5;
 

@@ -27,7 +27,7 @@ pub struct StripStep {
     pub cpu_ns: u64,
     /// Time for which they waited, throttled or not.
     pub wait_ns: u64,
-    /// The part of `wait_ns` for which they were throttled.
+    /// How much of `wait_ns` they were throttled.
     pub throttled_ns: u64,
 }
 
@@ -51,7 +51,8 @@ impl Sums {
 }
 
 impl StripStep {
-    /// Returns the wait as a part of the time for which the group wanted the CPU; `None` if it did not want the CPU.
+    /// Returns the wait as a fraction of the time for which the group wanted the CPU. Returns
+    /// `None` if it did not want the CPU.
     pub fn wait_share(&self) -> Option<f64> {
         let wanted = self.cpu_ns + self.wait_ns;
         (wanted > 0).then(|| self.wait_ns as f64 / wanted as f64)

@@ -213,8 +213,8 @@ impl WaitReportRow {
         many.or(top)
     }
 
-    /// Returns the party with the most time on CPUs that the row's threads could have used, and the
-    /// part of `crowded_ns` that it caused.
+    /// Returns the party with the most time on CPUs that the row's threads could have used, and how
+    /// much of `crowded_ns` it caused.
     fn most_around(&self, crowded_ns: u64) -> Option<(Party, u64)> {
         let (party, cpu_ns) = self.around.busiest.first()?;
         let part = *cpu_ns as f64 / self.around.others_cpu_ns.max(1) as f64;

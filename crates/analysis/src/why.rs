@@ -33,7 +33,7 @@ pub struct Why {
     pub events: Option<Events>,
     /// The group's CPU weight; `None` for the root group, and if the weight cannot be read.
     pub weight: Option<CpuWeight>,
-    /// Whether the group runs only when nothing else wants the CPU (`cpu.idle`); `None` if the
+    /// Whether the group runs only when no other group wants the CPU (`cpu.idle`). `None` if the
     /// setting cannot be read.
     pub idle: Option<bool>,
     /// CPUs that the group's threads may use; `None` if the group has no process.
@@ -89,7 +89,7 @@ impl Why {
 }
 
 impl ReportBuilder {
-    /// Builds the answer for the window so far, without the values that are read from files.
+    /// Builds the report for the window so far, without the values that are read from files.
     /// `asked` is the process that the user named instead of its group. That process is listed even
     /// if it did not run.
     pub fn why(

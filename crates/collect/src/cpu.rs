@@ -48,7 +48,8 @@ impl Default for Grace {
 
 impl Grace {
     /// Returns the default, with a limit for cgroups. The grace period of cgroups is never shorter
-    /// than that of processes, so that a released cgroup can still receive late figures.
+    /// than the grace period of processes, so that a released cgroup can still receive late
+    /// figures.
     pub fn at_most(limit: Duration) -> Self {
         let usual = Self::default();
         Self {
@@ -79,7 +80,7 @@ impl CpuSource {
     }
 
     /// Creates a source that reads these accounts. The cost of `other_programs` is measured
-    /// together with that of the accounts, and `other_features` are listed in each batch.
+    /// together with the cost of the accounts, and `other_features` are listed in each batch.
     /// `unmeasured` is the status to report if the cost of programs is not measured by choice.
     pub fn new(
         kernel: Accounting,

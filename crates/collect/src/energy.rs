@@ -1,6 +1,6 @@
 //! Finds the energy meters of the machine and reads each zone.
 //!
-//! All meters are found below a given root of sysfs. A zone is read at each batch, and in between
+//! All meters are found below a given root of sysfs. A zone is read at each batch, and additionally
 //! as often as its counter may wrap. If a zone fails, only that zone is degraded, with a reason.
 //! The sum of the zone is kept, and the agent tries to read the zone again.
 

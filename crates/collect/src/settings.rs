@@ -181,8 +181,8 @@ impl SettingFiles {
     /// Returns the allowed CPUs of each busy thread, and how many threads were read.
     ///
     /// A thread is busy if it ran or waited for at least a hundredth of the sum over all threads
-    /// since they started. Other threads, such as a main thread that only starts and joins the
-    /// rest, are usually not pinned and would widen the result.
+    /// since they started. Other threads, such as a main thread that only starts and joins other
+    /// threads, are usually not pinned and would widen the result.
     fn busy_threads(&self, pids: &[u32]) -> (Vec<CpuNumbers>, usize) {
         let tasks = |pid: &u32| fs::read_dir(self.root.join(format!("proc/{pid}/task")));
         let threads = pids.iter().filter_map(|pid| tasks(pid).ok()).flatten();
@@ -467,7 +467,8 @@ mod tests {
             None,
         ];
         assert_eq!(policies, expected.map(|it| it.map(str::to_owned)));
-        // The thread that was busier in the window counts, even if the other one was busier before.
+        // Only the thread that was busier in the window counts, even if the other one was busier
+        // before.
         let earlier = files.thread_times();
         assert_eq!(earlier.0.len(), 7);
         let later = stat("main", 15, 0, 0);

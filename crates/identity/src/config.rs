@@ -53,7 +53,7 @@ pub struct Stats {
     pub hangs: u64,
     /// Walks of the hierarchy, including the first one.
     pub walks: u64,
-    /// Walks that could not read the mount or had to skip a part of the tree.
+    /// Walks that could not read the mount or had to skip a subtree.
     pub walks_incomplete: u64,
     /// Ids that were requested but that no walk found.
     pub unknown: u64,

@@ -333,7 +333,7 @@ struct Stored {
     metadata: Option<String>,
 }
 
-/// Podman's part of the metadata.
+/// The metadata that Podman needs.
 #[derive(Deserialize)]
 struct StoredMetadata {
     #[serde(rename = "image-name")]
@@ -397,8 +397,8 @@ fn read_docker(folder: &Path, most: u64) -> Result<Names, Failure> {
     });
     let own = container.name.unwrap_or_default();
     names.name = names.name.or_else(|| usable(own.trim_start_matches('/')));
-    // An image can also set such a label. Whoever starts a privileged container trusts it with the
-    // machine.
+    // An image can also set such a label. A user who starts a privileged container trusts it with
+    // the machine.
     names.node = is_node(&labels)
         && files::parse_within::<DockerHost>(&folder.join("hostconfig.json"), most)
             .is_ok_and(|host| host.privileged);

@@ -43,8 +43,8 @@ fn relative_path(process: &Path) -> Option<String> {
         .map(str::to_owned)
 }
 
-/// Returns a message if the mount shows only a part of the hierarchy. The root of such a mount is
-/// not the root of the hierarchy, and groups outside that part have no path until the kernel
+/// Returns a message if the mount shows only a subtree of the hierarchy. The root of such a mount
+/// is not the root of the hierarchy, and groups outside that subtree have no path until the kernel
 /// reports one.
 ///
 /// Returns `None` if the mount shows the whole hierarchy, or if that cannot be determined.

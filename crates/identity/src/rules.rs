@@ -21,7 +21,7 @@ pub(crate) struct Found {
 pub(crate) struct Position<'a> {
     /// The components above this one, from the enclosing container (or the root) downwards.
     pub(crate) above: &'a [&'a str],
-    /// Whether the parent group, or a part of the component itself, is a pod.
+    /// Whether the parent group, or some of the component itself, is a pod.
     pub(crate) in_pod: bool,
 }
 

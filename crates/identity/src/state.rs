@@ -79,15 +79,15 @@ const USER_PLACES: &[Place] = &[
     place("crun", false, Format::Crun, Runtime::Oci),
 ];
 
-/// The required part of runc's state. The map contains the absolute directory for each controller;
-/// on v2 the key is "".
+/// The fields of runc's state that noctule requires. The map contains the absolute directory for
+/// each controller; on v2 the key is "".
 #[derive(Deserialize)]
 struct RuncState {
     id: String,
     cgroup_paths: Option<HashMap<String, String>>,
 }
 
-/// The required part of crun's status. The path starts at the root of the hierarchy.
+/// The fields of crun's status that noctule requires. The path starts at the root of the hierarchy.
 #[derive(Deserialize)]
 struct CrunStatus {
     #[serde(rename = "cgroup-path")]

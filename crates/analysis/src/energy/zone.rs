@@ -10,7 +10,8 @@ use super::power::{Power, Span};
 use super::work::Work;
 use super::{IdleEnergy, IdleKnowledge};
 
-/// A meter that does not move for this long has stopped. No energy is owed for that time any more.
+/// A meter that does not move for this long has stopped. From then on, no energy is owed for that
+/// time.
 const STILL_SECONDS: f64 = 120.0;
 /// Maximum idle energy, in seconds of idle power, that ticks below idle power leave as debt.
 const DEBT_SECONDS: f64 = 10.0;
@@ -325,8 +326,8 @@ impl ZoneState {
     }
 
     /// Handles a tick in which the meter did not move. Its work waits for the next step of the
-    /// meter, unless the meter has stopped. `counted` is the part of the tick whose energy that
-    /// step contains, in seconds.
+    /// meter, unless the meter has stopped. `counted` is how much of the tick that step covers, in
+    /// seconds.
     fn wait(&mut self, tick: &Tick, counted: f64) {
         if self.still || self.span.seconds > STILL_SECONDS {
             self.still = true;
@@ -339,7 +340,7 @@ impl ZoneState {
         }
     }
 
-    /// Adds the owed weights to those of the tick. The share of rows that no longer exist is
+    /// Adds the owed weights to the weights of the tick. The share of rows that no longer exist is
     /// charged as lost work.
     fn pay(&mut self, tick: &Tick) {
         let Some(mut owed) = self.owed.take() else {
@@ -526,7 +527,7 @@ impl Weights {
 }
 
 impl Owed {
-    /// Adds a part of the weights of a tick.
+    /// Adds a fraction of the weights of a tick.
     fn add(&mut self, weights: &Weights, part: f64, tick: &Tick) {
         for (id, weight) in tick.processes.ids.iter().zip(&weights.processes) {
             *self.processes.entry(*id).or_default() += part * weight;

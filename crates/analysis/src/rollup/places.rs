@@ -2,7 +2,8 @@
 
 use noctule_model::Subject;
 
-/// Default limit for the memory of all subjects, including their series and their part of the pages of `/metrics`.
+/// Default limit for the memory of all subjects, including their series and their share of the
+/// pages of `/metrics`.
 pub(super) const MAX_BYTES: usize = 16 << 20;
 
 /// Memory of one subject, measured after the page was requested in all formats.

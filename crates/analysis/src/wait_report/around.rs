@@ -29,7 +29,7 @@ pub struct Surroundings {
 /// Why the threads of a group waited for each other.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum OwnWaits {
-    /// They outnumber the CPUs that they may use, or it is not known whether they do.
+    /// There are more threads than CPUs that they may use, or the number of these CPUs is unknown.
     #[default]
     TooMany,
     /// Each thread could have had its own CPU, but other groups had those CPUs.

@@ -86,7 +86,7 @@ impl Cgroups {
     }
 
     /// Adds the CPU time and counters of a thread on a package since it was last read. `running` is
-    /// the part of its current time slice that will be read later.
+    /// how much of its current time slice will be read later.
     pub(super) fn add(&mut self, id: CgroupId, package: u32, used: &Counters, running: &Counters) {
         let group = self.groups.entry(id).or_default();
         group.active_ns = self.now_ns;
@@ -176,8 +176,8 @@ impl Cgroups {
     }
 
     /// Returns all groups, including those that only occur as culprits. Pairs are read after
-    /// threads, so a culprit that first ran in between has no usage yet. Without a row the culprit
-    /// would have no name.
+    /// threads, so a culprit that first ran between the two reads has no usage yet. Without a row
+    /// the culprit would have no name.
     pub(super) fn rows(&self, blames: &[BlameRow], blocked: &BlockedThreads) -> Vec<CgroupRow> {
         let row = |id: &CgroupId, group: &Group| {
             let (counters, packages) = group.parts.shown(self.packages, |part| &part.shown);

@@ -27,7 +27,7 @@ const NAMED: usize = 4;
 pub(super) struct Hidden {
     /// Mount point of procfs.
     proc: PathBuf,
-    /// The hierarchy of the cgroups to charge; `None` if PIDs in /proc differ from those of the
+    /// The hierarchy of the cgroups to charge. `None` if PIDs in /proc differ from PIDs of the
     /// kernel side.
     hierarchy: Option<Hierarchy>,
     due_ns: u64,
@@ -37,7 +37,7 @@ pub(super) struct Hidden {
     changed: bool,
 }
 
-/// A hidden process, and the part of its CPU time that was already reported.
+/// A hidden process, and how much of its CPU time was already reported.
 struct Used {
     /// Start of the process in clock ticks since boot. Together with the PID it identifies a process.
     start: u64,
@@ -57,8 +57,8 @@ impl Hidden {
         }
     }
 
-    /// Returns whether PIDs in /proc differ from those of the kernel side. In that case /proc only shows the processes
-    /// of a PID namespace.
+    /// Returns whether PIDs in /proc differ from PIDs of the kernel side. In that case /proc only
+    /// shows the processes of a PID namespace.
     pub(super) fn is_in_namespace(&self) -> bool {
         self.hierarchy.is_none()
     }

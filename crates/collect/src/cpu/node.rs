@@ -56,7 +56,8 @@ struct Idle {
 }
 
 impl Idle {
-    /// Returns how the time of a CPU was spent since an earlier reading. `elapsed_ns` is the time in between.
+    /// Returns how the time of a CPU was spent since an earlier reading. `elapsed_ns` is the time
+    /// between the two readings.
     fn since(&self, before: &Self, elapsed_ns: u64) -> CpuTime {
         let grown = |of: fn(&Self) -> u64| match before.known {
             true => of(self).saturating_sub(of(before)),

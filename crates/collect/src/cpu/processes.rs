@@ -89,8 +89,8 @@ impl Processes {
         }
     }
 
-    /// Adds the usage of a thread since it was last read. `running` is the part of its current time
-    /// slice that will be read later.
+    /// Adds the usage of a thread since it was last read. `running` is how much of its current time
+    /// slice will be read later.
     pub(super) fn add(&mut self, sample: &TaskSample, used: &Counters, running: &Counters) {
         let now = self.now_ns;
         if *running != Counters::default() {
@@ -195,8 +195,8 @@ impl Processes {
     /// Returns the rows of live and of ended processes.
     ///
     /// Ended processes are removed from the live ones first, so that no process is in both lists.
-    /// Of the ended processes that never had a row, at most [`ENDED_ROWS`] get one. The others
-    /// share the overflow row, which is listed among the live ones with PID 0.
+    /// Of the ended processes that never had a row, at most [`ENDED_ROWS`] get one. The remaining
+    /// ones share the overflow row, which is listed among the live processes with PID 0.
     pub(super) fn rows(
         &mut self,
         ended: &[TaskSample],
@@ -410,7 +410,7 @@ mod tests {
         processes.settle(None);
         let (living, _) = processes.rows(&[], &BlockedThreads::default());
         assert_eq!(living[0].counters[Counter::CpuTime], 3600 * SECOND);
-        // The process is the last one of a flood to end.
+        // In a flood of processes, this process ends last.
         let mut flood: Vec<TaskSample> = (2..=ENDED_ROWS as u32 + 2)
             .map(|pid| used(pid, 7))
             .collect();

@@ -45,8 +45,8 @@ impl Waits {
         }
     }
 
-    /// Adds a snapshot. No thread can wait in a `released` cgroup any more. The values of its rows are settled, and the
-    /// rows may be deleted.
+    /// Adds a snapshot. No thread can wait in a `released` cgroup. The values of its rows are
+    /// settled, and the rows may be deleted.
     pub(super) fn update(&mut self, snapshot: &Snapshot, released: &[CgroupId]) -> Settled {
         for id in released {
             self.released.note(Group::Cgroup(*id), snapshot.taken_ns);

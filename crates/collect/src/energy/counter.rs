@@ -36,8 +36,8 @@ pub(super) enum Fault {
     JumpedAhead,
     /// The counter has not moved for [`STALL_NS`].
     Stalled,
-    /// So much time passed that the counter may have wrapped unnoticed. The sum grows as if there
-    /// had been no such wrap.
+    /// More time passed than the counter needs to wrap, so a wrap may be unnoticed. The sum grows
+    /// as if there had been no such wrap.
     MayHaveWrapped,
 }
 

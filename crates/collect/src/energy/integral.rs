@@ -121,7 +121,7 @@ impl Integral {
     }
 
     /// If this sample is connected to the previous one, returns the power of the previous sample
-    /// and the time since then.
+    /// and the time since that sample.
     fn follow(&mut self, power_uw: u64, at_ns: u64) -> Option<(u64, u64)> {
         let before = self.last.replace(Sample {
             at_ns,

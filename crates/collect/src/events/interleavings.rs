@@ -1,8 +1,9 @@
 //! A simulated machine: processes start, execute and end in any order. Rings are read late and lose
-//! records, and batches are taken in between. After a while without losses, starts = ends + alive +
-//! lost must hold for every order of events.
+//! records, and batches are taken at any time. After a while without losses, starts = ends + alive
+//! + lost must hold for every order of events.
 //!
-//! `NOCTULE_STEPS=10000000 cargo test --release -p noctule-collect interleavings` sets the number of steps.
+//! `NOCTULE_STEPS=10000000 cargo test --release -p noctule-collect interleavings` sets the number
+//! of steps.
 
 use std::collections::{HashMap, VecDeque};
 

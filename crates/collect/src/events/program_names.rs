@@ -26,8 +26,8 @@ pub(super) struct ProgramNames {
 }
 
 impl ProgramNames {
-    /// Replaces the names of the event's process and of its parent or sender with those of their programs. Events must
-    /// come in order.
+    /// Replaces the names of the event's process and of its parent or sender with the names of
+    /// their programs. Events must come in order.
     pub(super) fn apply(&mut self, event: &mut RawEvent) {
         if let What::ProcessExec { path, args, .. } = &event.what
             && let Some(process) = &event.process

@@ -135,7 +135,7 @@ fn kubernetes() {
         ("/kubepods/burstable", ""),
         ("/kubepods.slice/kubepods-burstable.slice", ""),
         ("/podruntime/kubelet", ""),
-        // The agent's cgroup namespace hides the part of the path that shows the level.
+        // The agent's cgroup namespace hides the components of the path that show the level.
         ("/../../pod{U}/{A}", "containerd {A} | pod {U} unknown"),
         (
             "/../../../../system.slice/docker-{A}.scope",

@@ -22,7 +22,7 @@ pub(super) struct Claims {
     holders: HashMap<String, CgroupId>,
     /// Paths of node containers. Containers inside a node have their own rows.
     nodes: Vec<String>,
-    /// The part of the kernel's paths that is above the root of a partial mount.
+    /// The components of the kernel's paths that are above the root of a partial mount.
     hidden: Option<String>,
 }
 

@@ -173,7 +173,7 @@ fn unknown_ids_cause_walks_but_not_many() {
     }
     let stats = registry.stats();
     assert_eq!((stats.walks, stats.unknown), (4, 1));
-    // Its event arrived late.
+    // The event of the group arrived late.
     registry.apply(&[made(1 << 40, "/late")], 100 * SECOND);
     assert_eq!(registry.owner(CgroupId(1 << 40)).path, "/late");
 }
@@ -538,7 +538,7 @@ fn a_second_group_of_a_container_does_not_merge_with_it() {
     let (real_id, false_id, sub_id) = (node.make(&real), node.make(&false_one), node.make(&sub));
     let mut registry = node.registry(node.config(), nothing);
     registry.resync(SECOND);
-    // Unlike the inodes of cgroups, those of this file system are not ascending.
+    // Unlike the inodes of cgroups, the inodes of this file system are not ascending.
     let holder = registry.claims.holder(A).expect("a holder");
     registry.apply(&[CgroupEvent::Removed { id: holder }], 2 * SECOND);
     for (id, path) in [(real_id, &real), (false_id, &false_one), (sub_id, &sub)] {

@@ -1,4 +1,4 @@
-//! Reports of groups that memory holds.
+//! Reports of groups that a memory limit or reclaim holds back.
 
 use noctule_model::{MemoryLimit, MemoryRow};
 

@@ -58,7 +58,7 @@ fn the_quota_of_one_container_clears_no_neighbour_of_another_one_in_the_pod() {
         assert_eq!(pod.verdict.kind, VerdictKind::QuotaAndNeighbours);
         let quota = pod.quota.as_ref().expect("it throttled the pod");
         assert_eq!(quota.group.as_deref(), Some("/pods/p/sidecar"));
-        // If nearly all runnable time is in the sidecar, its quota is what holds the pod back.
+        // If nearly all runnable time is in the sidecar, the sidecar's quota holds the pod back.
         let report = pod_with_sidecar(ids, 20, Level::Pod);
         assert_eq!(report.rows[0].verdict.kind, VerdictKind::HeldByQuota);
         assert!(report.rows[0].verdict.evidence.quota_binds);
