@@ -2,8 +2,8 @@
 //!
 //! Every user who may write to a directory can choose the names of the groups in it. A name is
 //! therefore trusted if every directory above it belongs to root (or, in a namespace, to the owner
-//! of the whole mount) and no other user may write there. systemd and container runtimes hand parts
-//! of the tree to users by `chown` (delegation). The user chooses the names in a delegated part,
+//! of the whole mount) and no other user may write there. systemd and container runtimes hand
+//! subtrees to users by `chown` (delegation). The user chooses the names in a delegated subtree,
 //! and may imitate the names of another container.
 
 use std::os::unix::fs::MetadataExt as _;
@@ -19,9 +19,9 @@ const OTHERS_WRITE: u32 = 0o022;
 /// The position in a path from which a user chose the names.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Delegated {
-    /// The part of the path whose names are trusted.
+    /// The beginning of the path, whose names are trusted.
     pub(crate) above: String,
-    /// The owner of the directory at which the trusted part ends.
+    /// The owner of the directory `above`.
     pub(crate) uid: u32,
 }
 
@@ -55,8 +55,8 @@ pub(crate) fn delegated(mount: &Path, path: &str) -> Option<Delegated> {
 /// Returns the owner of a group based on the trusted part of its path.
 ///
 /// A container or unit that only occurs in delegated names is prefixed with the user's id
-/// (`1000:NAME`). Such a container or unit is thus never confused with one of the machine or of
-/// another user. For `node`, see [`read`].
+/// (`1000:NAME`). Such a container or unit is therefore never confused with a container or unit of
+/// the machine or of another user. For `node`, see [`read`].
 pub(crate) fn owner<'a>(
     id: CgroupId,
     path: &'a str,

@@ -94,8 +94,8 @@ const _: () = {
     assert!(abi::COUNTER_COUNT.0 as usize == Counter::COUNT);
 };
 
-// The numbers of the model's classes of blocked time must equal those of the BPF classes, which
-// start at 1.
+// The numbers of the model's classes of blocked time must equal the numbers of the BPF classes,
+// which start at 1.
 const _: () = {
     use switch::types::block_class as abi;
     assert!(abi::BLOCK_POLL.0 as usize == BlockClass::Poll as usize + 1);

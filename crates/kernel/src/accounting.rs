@@ -479,7 +479,7 @@ impl Accounting {
     /// Starts a snapshot at the current moment, and reads the CPUs with their hardware counters.
     /// Hardware counters have the values at the time at which they were read, which must not be
     /// later than the moment. A switch before the programs see the moment saves no values. Both
-    /// steps are therefore repeated if the agent was preempted in between.
+    /// steps are therefore repeated if the agent was preempted between them.
     fn begin_moment(&mut self, online: &[u32]) -> Result<Snapshot, Error> {
         let allowed = MOMENT_NS + MOMENT_CPU_NS * online.len() as u64;
         let mut snapshot = Snapshot::default();

@@ -274,7 +274,8 @@ pub(crate) enum Held {
         /// Closed on drop.
         counter: perf_event::Counter,
     },
-    /// A line of `kprobe_events`. Declared after the perf event that uses the line.
+    /// A line of `kprobe_events`. The perf event uses the line, so it is declared first and dropped
+    /// first.
     Kprobe {
         /// Removed on drop.
         _event: crate::object::KprobeEvent,

@@ -79,7 +79,7 @@ mod tests {
         let odd = EnergyEvent::open(pmu, "energy-odd", 0).expect_err("no energy");
         assert_eq!(odd.to_string(), "the event counts Celsius");
         assert!(EnergyEvent::open(pmu, "energy-none", 0).is_err());
-        // Without the privilege to count all processes, the rest cannot be tested.
+        // Without the privilege to count all processes, further checks are not possible.
         if let Ok(mut event) = EnergyEvent::open(pmu, "energy-pkg", 0) {
             let first = event.microjoules().expect("read");
             let mut now = first;

@@ -68,9 +68,9 @@ pub struct Unconfined {
     pub error: io::Error,
 }
 
-/// Restricts a thread that answers clients. The thread keeps its sockets and memory, but cannot
-/// open files, connect, or start programs. Returns the steps that failed; the other steps are in
-/// effect.
+/// Restricts a thread that handles requests of clients. The thread keeps its sockets and memory,
+/// but cannot open files, connect, or start programs. Returns the steps that failed; the other
+/// steps are in effect.
 pub fn only_answer() -> Vec<Unconfined> {
     let found = Sandbox::probe();
     let mut steps = vec![("no_new_privs", no_new_privileges())];
@@ -105,7 +105,8 @@ fn failed(steps: Vec<(&'static str, io::Result<()>)>) -> Vec<Unconfined> {
     errors.collect()
 }
 
-/// System calls of a thread that answers clients. System calls with conditions are in `allowed`.
+/// System calls of a thread that handles requests of clients. System calls with conditions are in
+/// `allowed`.
 const ANSWERS: &[c_long] = &[
     libc::SYS_read,
     libc::SYS_readv,
@@ -194,7 +195,7 @@ const ARCH: u32 = 0xc000_003e;
 #[cfg(target_arch = "aarch64")]
 const ARCH: u32 = 0xc000_00b7;
 
-/// The flag in the numbers of x32 system calls. x32 numbers differ from those of x86-64.
+/// The flag in the numbers of x32 system calls. x32 numbers differ from x86-64 numbers.
 const X32: u32 = 0x4000_0000;
 
 // Offsets in `struct seccomp_data`. Arguments are 64-bit, with the lower half first.

@@ -102,7 +102,7 @@ impl Asleep {
         })
     }
 
-    /// Returns whether something outside the process and its clients holds the thread.
+    /// Returns whether the thread waits for something outside the process and its clients.
     pub const fn is_held(self) -> bool {
         matches!(
             self,

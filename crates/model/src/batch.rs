@@ -152,7 +152,8 @@ pub struct Node {
     pub cpus: u32,
     /// Elapsed time of the online CPUs since the agent started, summed over CPUs, in nanoseconds.
     pub elapsed_ns: u64,
-    /// Idle part of the elapsed time, which includes interrupts that arrive on an idle CPU.
+    /// How much of the elapsed time the CPU was idle. This includes interrupts that arrive on an
+    /// idle CPU.
     pub idle_ns: u64,
     /// Time taken by interrupts, up to the last switch of each CPU. It is `None` unless the kernel
     /// measures interrupt time (CONFIG_IRQ_TIME_ACCOUNTING).
@@ -176,7 +177,7 @@ pub struct Node {
     /// Frequency of the reference cycles, if the machine has them.
     pub nominal_hertz: Option<u64>,
     /// Whether only the processes of a pid namespace are visible. Other processes have no row, and
-    /// their use is part of the remainder.
+    /// the remainder contains their use.
     pub outside_unseen: bool,
 }
 

@@ -29,8 +29,8 @@ named_values! {
         /// A kernel thread ran.
         Kernel: "kernel",
         /// Interrupts took the CPU from the running thread. Only kernels with
-        /// `CONFIG_IRQ_TIME_ACCOUNTING` measure this time; on others it is part of the running
-        /// thread's time.
+        /// `CONFIG_IRQ_TIME_ACCOUNTING` measure this time; on other kernels the running thread's
+        /// time contains it.
         Interrupt: "interrupt",
         /// The host took the CPU from the virtual machine (steal time).
         Host: "host",
@@ -85,8 +85,8 @@ pub enum Counter {
     /// Context switches because of a CPU quota. 0 if waits are not measured, because these switches
     /// then count as preemptions.
     SwitchesThrottled,
-    /// Nanoseconds of waiting for a CPU, by cause. A batch includes the elapsed part of a wait in progress once it
-    /// reaches 0.1 ms.
+    /// Nanoseconds of waiting for a CPU, by cause. A batch includes the elapsed time of a wait in
+    /// progress once that time reaches 0.1 ms.
     Wait(Cause),
     /// Preemptions, by the task that got the CPU.
     PreemptedBy(Preemptor),
@@ -212,8 +212,8 @@ impl Counters {
 
     /// Returns the average frequency while these counters grew, in hertz: cycles / reference cycles
     /// x nominal frequency. If the machine lacks reference cycles or their frequency, returns
-    /// cycles / CPU time. That value is too low if a hypervisor or interrupts take part of the
-    /// time. Returns `None` if cycles are not measured or nothing ran.
+    /// cycles / CPU time. That value is too low if a hypervisor or interrupts take some of the
+    /// time. Returns `None` if cycles are not measured or no thread ran.
     pub fn frequency_hertz(&self, measured: Measured, nominal_hertz: Option<u64>) -> Option<f64> {
         let ratio = |cycles: u64, base: u64| (base > 0).then(|| cycles as f64 / base as f64);
         let cycles = measured.value(self, Counter::Cycles)?;

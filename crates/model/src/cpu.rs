@@ -23,7 +23,7 @@ pub struct CpuRow {
     /// Groups that had the CPU since the previous batch, in nanoseconds, longest first. These
     /// values are not counters. The list is empty if waits are not measured, and has at most
     /// [`CpuRow::HOLDERS`] groups per batch. The rest of the busy time belongs to other groups or
-    /// is unknown. For example, a CPU that switches constantly only has the last 1.3 s.
+    /// is unknown. For example, for a CPU that switches constantly, only the last 1.3 s are known.
     pub holders: Vec<(Group, u64)>,
 }
 

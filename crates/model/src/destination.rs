@@ -14,7 +14,7 @@ pub enum DestinationCounter {
     Failures,
     /// Nanoseconds from the call to the end of the handshake, summed over [`Self::Connects`].
     ConnectNs,
-    /// Retransmitted segments, including those of handshakes.
+    /// Retransmitted segments, including segments of handshakes.
     Retransmits,
     /// Payload bytes sent, each byte once.
     BytesSent,

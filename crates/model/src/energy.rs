@@ -113,8 +113,8 @@ named_values! {
         Package: "package",
         /// The cores of a package (power plane 0).
         Core: "core",
-        /// The rest of the package besides the cores. On client processors, this is the graphics
-        /// (power plane 1).
+        /// The package without its cores. On client processors, this is the graphics (power plane
+        /// 1).
         Uncore: "uncore",
         /// Memory of a socket.
         Dram: "dram",

@@ -123,7 +123,7 @@ pub enum What {
     /// The OOM killer killed a process.
     OomKill {
         /// Resident set when the process was chosen, in bytes, as in the kernel's log. `None` if
-        /// the kernel reports only the thread (before Linux 6.9), whose memory is gone when it
+        /// the kernel reports only the thread (before Linux 6.9), whose memory is freed when it
         /// ends.
         rss_bytes: Option<u64>,
         /// The lowest memory limit of the process's cgroup and its ancestors; `None` if there is no
@@ -303,8 +303,8 @@ pub struct FilePath {
     pub bytes: Vec<u8>,
     /// Whether the path was too long for the kernel side, so that only its last part is here.
     pub truncated: bool,
-    /// Whether the file had no directory entry any more. In that case the path is the last one of
-    /// the file.
+    /// Whether the file had no directory entry left. In that case the path is the last one of the
+    /// file.
     pub deleted: bool,
     /// Whether the file is not below the root of the process, because it is in a detached mount or
     /// outside the process's chroot.
@@ -420,7 +420,7 @@ named_values! {
         Aborted: "aborted",
         /// The peer stopped acknowledging data.
         Timeout: "timeout",
-        /// The peer did not answer keepalive probes.
+        /// The peer did not respond to keepalive probes.
         Keepalive: "keepalive",
         /// Another program ended the connection (`ss -K`).
         Killed: "killed",

@@ -37,7 +37,7 @@ named_values! {
     }
 }
 
-/// Counters whose events come from the same hooks, so that all of them are measured or none.
+/// Counters whose events come from the same hooks, so that either all of them are measured or none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum EventFamily {
     /// Processes.
@@ -72,7 +72,7 @@ pub enum EventCounter {
     TcpConnectNs,
     /// Incoming connections established.
     TcpAccepts,
-    /// Retransmitted segments, including those of handshakes.
+    /// Retransmitted segments, including segments of handshakes.
     TcpRetransmits,
     /// Payload bytes sent; retransmitted bytes count once.
     TcpBytesSent,

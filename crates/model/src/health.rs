@@ -23,7 +23,7 @@ named_values! {
 pub struct Feature {
     /// The feature.
     pub id: FeatureId,
-    /// Whether it works.
+    /// Whether the feature works.
     pub state: FeatureState,
     /// The reason, for people.
     pub reason: String,

@@ -15,7 +15,7 @@ const HURRIED_NS: u64 = 10_000_000_000;
 const MOST: usize = 8192;
 
 /// Watches a bounded table that is more than three quarters full, and finds rows that do not grow.
-/// Idle rows can be evicted, smallest first, until half of the table is free. Nothing is tracked
+/// Idle rows can be evicted, smallest first, until half of the table is free. Rows are not tracked
 /// while at least a quarter of the table is free.
 #[derive(Debug)]
 pub struct Idle<K, V> {

@@ -4,7 +4,7 @@ use crate::named::named_values;
 use crate::{Countable, Counts, ZoneKind};
 
 /// Microjoules by kind of zone, summed over the sockets. The sum excludes zones inside another zone
-/// of the same kind. It never decreases.
+/// of the same kind. The sum never decreases.
 pub type Joules = Counts<ZoneKind, { ZoneKind::ALL.len() }>;
 
 impl Countable for ZoneKind {
@@ -24,7 +24,7 @@ named_values! {
         CpuTime: "cpu_time",
         /// Last-level cache misses.
         CacheMisses: "cache_misses",
-        /// The energy charged for the zone's parts. The rest of the zone is `other`.
+        /// The energy charged for the zone's parts. The remaining energy of the zone is `other`.
         Parts: "parts",
         /// Nothing: the users of the zone are unknown, so all its energy is `other`.
         Nothing: "nothing",

@@ -32,7 +32,7 @@ pub struct MemoryUse {
     pub limit: Option<MemoryLimit>,
     /// Pages that were evicted and then read again, in bytes.
     pub reread_bytes: u64,
-    /// Those pages as a fraction of all bytes read from disks. At most 1.
+    /// Evicted pages that were read again, as a fraction of all bytes read from disks. At most 1.
     pub reread_part: f64,
 }
 

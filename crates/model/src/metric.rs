@@ -92,7 +92,7 @@ pub enum Source {
     /// The histogram of connect times.
     Connects,
     /// Counters of destinations, distinguished by the metric's own labels. The first label is
-    /// `destination`; the second, if there are several counters, is the part.
+    /// `destination`. If there are several counters, a second label distinguishes them.
     Destinations(&'static [DestinationCounter]),
     /// Time that the subject waited while another subject, or the kernel, had the CPU.
     Blame,
@@ -414,8 +414,7 @@ mod tests {
                 KeplerOffer::Not(why) => assert!(!why.is_empty(), "{name}"),
             }
         }
-        // A name that noctule exports must have one meaning, whichever version of Kepler defines
-        // it.
+        // A name that noctule exports must have one meaning in all versions of Kepler.
         let offered = KEPLER_METRICS
             .iter()
             .filter(|it| matches!(it.offer, KeplerOffer::Given(_)));

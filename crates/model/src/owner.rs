@@ -8,7 +8,7 @@ named_values! {
     /// attribute.
     #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
     pub enum Runtime {
-        /// Docker Engine, also behind cri-dockerd.
+        /// Docker Engine, including Docker behind cri-dockerd.
         Docker: "docker",
         /// containerd, through CRI or another client.
         Containerd: "containerd",
@@ -147,7 +147,7 @@ pub enum Subject {
 
 /// A change in the cgroup tree of the hierarchy that the kernel side reads.
 ///
-/// Paths are those of the kernel, relative to the root of the hierarchy. The root itself is `/`.
+/// Paths are the kernel's paths, relative to the root of the hierarchy. The root itself is `/`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CgroupEvent {
     /// A cgroup was created (`cgroup_mkdir`).

@@ -116,7 +116,7 @@ pub struct PackageRow {
     /// Elapsed time of the package's online CPUs since the agent started, summed over CPUs, in
     /// nanoseconds.
     pub elapsed_ns: u64,
-    /// Idle part of the elapsed time.
+    /// How much of the elapsed time the CPUs were idle.
     pub idle_ns: u64,
     /// Sum over all cgroups. Hardware counters also include idle CPUs.
     pub used: PackageUse,

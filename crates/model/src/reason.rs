@@ -137,8 +137,8 @@ pub struct Rivals {
     pub culprit: (String, CpuWeight),
 }
 
-/// A group that runs only if no other group wants the CPU, because its own `cpu.idle` or that of an
-/// ancestor is 1.
+/// A group that runs only if no other group wants the CPU, because its own `cpu.idle` or an
+/// ancestor's is 1.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct IdleGroup {
     /// Path of the ancestor with the setting, if it is not the group itself.

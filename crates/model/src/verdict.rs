@@ -11,7 +11,7 @@ pub enum VerdictKind {
     /// Several groups have the CPU and no single group causes most of the wait, or the groups are
     /// unknown.
     HurtByNeighbours,
-    /// A CPU quota holds the group back: its own, or that of an ancestor or descendant.
+    /// A CPU quota holds the group back: its own, or the quota of an ancestor or descendant.
     HeldByQuota,
     /// A quota holds the group back, and other groups have the CPU while the quota lets it run.
     QuotaAndNeighbours,
@@ -27,7 +27,7 @@ pub enum VerdictKind {
     HeldByDisk,
     /// The group's threads wait for a file system, without block I/O of their own.
     HeldByFilesystem,
-    /// A memory limit holds the group back: its own, or that of an ancestor or descendant.
+    /// A memory limit holds the group back: its own, or the limit of an ancestor or descendant.
     HeldByMemoryLimit,
     /// The group's threads wait for memory, and no limit of the group explains the wait.
     HeldByReclaim,

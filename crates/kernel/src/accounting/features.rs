@@ -113,7 +113,7 @@ pub(super) fn waits(wanted: bool, error: Option<&libbpf_rs::Error>, facts: &Fact
     }
 }
 
-/// Returns the status of measuring the throttled part of waits.
+/// Returns the status of measuring for how long waits were throttled.
 pub(super) fn throttle(waits: bool, facts: &Facts) -> Option<Feature> {
     let id = FeatureId::WaitThrottle;
     if !waits {

@@ -75,8 +75,8 @@ fn divide(past: &Past, from: u64, until: u64) -> Holders {
     let ends = ends.chain(slices.iter().map(|slice| slice.began.clock).min());
     for (epoch, end) in epochs.iter().zip(ends) {
         let all = Span::new(epoch.began, end);
-        // Slices that were folded into an epoch between the two reads are also in the ring. They
-        // exceed the span and are left out.
+        // Slices that were folded into an epoch between the two reads are also in the ring. Such
+        // slices exceed the span and are not included.
         let mut room = all.length();
         for share in epoch.shares.iter().take(epoch.used as usize) {
             let ns = share.ns.min(room);

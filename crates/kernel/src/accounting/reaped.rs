@@ -2,9 +2,9 @@
 //!
 //! The kernel releases a thread, after which no pid lookup finds it, before the thread leaves its
 //! CPU for the last time. When the kernel reaps a process, it frees the leader one RCU grace period
-//! later. Only then does the BPF program report the end of a multithreaded process. A snapshot in
-//! between must look for such threads and processes. Otherwise their usage would be missing from
-//! the snapshot.
+//! later. Only then does the BPF program report the end of a multithreaded process. A snapshot
+//! during that period must look for such threads and processes. Otherwise their usage would be
+//! missing from the snapshot.
 
 use std::thread;
 use std::time::Duration;

@@ -146,8 +146,8 @@ pub(super) fn forget_blame(
     let cells = &switch.maps.blames;
     let last = match cells.lookup_and_delete(&key) {
         Ok(last) => last?,
-        // Before v5.14, reading and deleting a cell of a hash map takes two calls, and a change in
-        // between is lost.
+        // Before v5.14, reading and deleting a cell of a hash map takes two calls, and a change
+        // between the two is lost.
         Err(_) => {
             let last = cells.lookup(&key, MapFlags::ANY).ok()??;
             // If the cell were kept, it would be read again and counted twice.

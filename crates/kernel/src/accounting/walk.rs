@@ -3,7 +3,7 @@
 //! nothing.
 //!
 //! Occasionally a walk visits all threads. It reports the living processes, and lists threads that
-//! nothing else has listed. The kernel needs about 0.4 us per thread. With few threads, every
+//! no program has listed. The kernel needs about 0.4 us per thread. With few threads, every
 //! snapshot includes a walk. With more threads, walks are less frequent, so that they use only a
 //! small fraction of a CPU. Before Linux 6.2 threads cannot be looked up by pid, so every snapshot
 //! walks over all threads and reads each.
@@ -50,7 +50,7 @@ pub(super) struct Walk {
     due_ns: u64,
     walked_ns: u64,
     always: bool,
-    /// Number of ends without a record: a process may have ended unreported.
+    /// Number of lost records about ends of processes. A process may have ended unreported.
     lost: u64,
     bytes: Vec<u8>,
     rows: Vec<TaskSample>,

@@ -80,7 +80,8 @@ fn namespaces(inodes: &[u32; KINDS.len()]) -> Vec<Namespace> {
 static HOST: OnceLock<[Option<u64>; KINDS.len()]> = OnceLock::new();
 
 /// Reads the host's namespaces from its procfs. Most namespaces have a fixed inode
-/// (PROC_USER_INIT_INO and others). The rest are read from process 1, if the agent may read them.
+/// (PROC_USER_INIT_INO and others). The remaining ones are read from process 1, if the agent may
+/// read them.
 pub(super) fn know_host(proc: &Path) {
     HOST.get_or_init(|| {
         KINDS.map(|kind| match kind {

@@ -223,7 +223,7 @@ fn attach_most(
     }
 }
 
-/// Kernel functions whose programs report what state changes do not show.
+/// Kernel functions. The programs at these functions report what no state change shows.
 const CALLS: [&str; 2] = ["tcp_v4_connect()", "inet_csk_accept()"];
 
 /// Kernel function that is missing without IPv6, or is in the IPv6 module.

@@ -1,4 +1,4 @@
-//! The writable parts of tracefs: kprobe events and instances.
+//! The writable features of tracefs: kprobe events and instances.
 
 use std::fs::File;
 use std::io::{self, Write as _};

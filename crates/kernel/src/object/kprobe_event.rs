@@ -49,7 +49,7 @@ impl KprobeEvent {
         match made {
             Ok(()) => Ok(event),
             Err(error) => {
-                // There is nothing to remove on drop.
+                // On drop, there is nothing to remove.
                 event.name.clear();
                 Err(refused(function, &error))
             }

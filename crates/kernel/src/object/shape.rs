@@ -17,7 +17,7 @@ pub enum Shape {
     Number {
         /// Size in bytes.
         size: usize,
-        /// Whether it is signed.
+        /// Whether the type is signed.
         signed: bool,
     },
     /// A character of one byte.
@@ -38,7 +38,7 @@ pub enum Shape {
     Enum {
         /// Size in bytes.
         size: usize,
-        /// Whether it is signed.
+        /// Whether the type is signed.
         signed: bool,
         /// Values and names.
         names: Vec<(i64, String)>,

@@ -43,7 +43,7 @@ pub enum KeplerLevel {
     Other,
 }
 
-/// A part of a node's energy.
+/// A component of a node's energy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum KeplerPart {
     /// The total energy.

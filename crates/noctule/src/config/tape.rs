@@ -12,7 +12,7 @@ use crate::exit::Usage;
 #[derive(Clone, Debug, Deserialize, PartialEq)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct Tape {
-    /// Empty if nothing is recorded.
+    /// Empty if recording is off.
     pub(crate) folder: PathBuf,
     #[serde(deserialize_with = "a_duration")]
     pub(crate) keep: Duration,

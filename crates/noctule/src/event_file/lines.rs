@@ -19,8 +19,8 @@ pub(super) struct Found {
     pub(super) half: u64,
 }
 
-/// Finds where the last complete line ends. Returns an error if the rest is not a partial event
-/// line.
+/// Finds where the last complete line ends. Returns an error if the remaining bytes are not a
+/// partial event line.
 pub(super) fn whole(file: &File) -> io::Result<Found> {
     let length = file.metadata()?.len();
     let whole = last_end(file, length)?;

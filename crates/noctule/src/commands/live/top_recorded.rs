@@ -43,7 +43,7 @@ pub(crate) fn run(folder: &Path, args: &TopArgs, config: &Config) -> Result<u8> 
     Ok(exit::DONE)
 }
 
-/// The recording, and the part of it that is shown.
+/// The recording, and the period of it that is shown.
 struct Shown {
     tape: Tape,
     parts: Vec<Span>,

@@ -79,7 +79,7 @@ pub(super) fn find(name: &str, pipeline: &mut Pipeline) -> Result<Subject> {
     find_among(name, &pipeline.group_path(name), &owners, process)
 }
 
-/// Groups and processes that appeared in a part of a recording.
+/// Groups and processes that appeared in a period of a recording.
 #[derive(Default)]
 pub(super) struct Seen {
     owners: HashMap<CgroupId, Arc<Owner>>,

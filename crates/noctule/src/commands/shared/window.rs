@@ -235,7 +235,7 @@ impl Window {
         self.stretch.batches(&self.tape)
     }
 
-    /// Reads the parts of the window that a report needs.
+    /// Reads the batches of the window that a report needs.
     pub(crate) fn answer(&self, by: Option<By>, names: &Names) -> Result<Answer> {
         self.answer_and_show_some(by, names, &mut |_| {})
     }
@@ -446,7 +446,7 @@ impl<'a> Sought<'a> {
     }
 }
 
-/// Logs the damage; the undamaged part of the recording is still used.
+/// Logs the damage. The undamaged data of the recording is still used.
 pub(crate) fn warn<'a>(damages: impl Iterator<Item = &'a Damage>) {
     for damage in damages {
         tracing::warn!("{}", escape(&damage.to_string()));

@@ -1,7 +1,7 @@
 //! Filters in the language of tcpdump.
 //!
 //! tcpdump compiles them. A statically linked binary, such as noctule's builds for nodes, cannot
-//! load libpcap, and the existing Rust compilers cover only part of the language. tcpdump only
+//! load libpcap, and the existing Rust compilers cover only a subset of the language. tcpdump only
 //! prints instructions; it does not capture packets.
 
 use std::io::ErrorKind;
