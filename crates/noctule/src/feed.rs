@@ -91,7 +91,7 @@ pub(crate) struct Feed {
     cgroups: Option<CgroupMount>,
     /// Reads details of processes and groups from the kernel's files; `None` for a recording.
     reader: Option<Reader>,
-    /// The served part of a recording.
+    /// The period of a recording that is served.
     recorded: Option<Recorded>,
     /// `None` if no more batches will arrive.
     patience: Option<Patience>,
@@ -166,7 +166,7 @@ impl Feed {
         })
     }
 
-    /// Creates a feed for a part of a recording, all of which is kept.
+    /// Creates a feed for a period of a recording, all of which is kept.
     pub(crate) fn of_recording(config: &Config, host: &str, recorded: Recorded) -> Arc<Self> {
         Arc::new(Self {
             recorded: Some(recorded),
@@ -240,7 +240,7 @@ impl Feed {
         }
     }
 
-    /// Adds the report of a window whose last batch was omitted.
+    /// Adds the report of a window. The last batch of the window is not in the feed.
     pub(crate) fn judge(&self, report: &Arc<WaitReport>, time_unix_ns: u64) {
         self.state().judge(report, time_unix_ns);
     }
@@ -478,8 +478,8 @@ fn of_node(batch: &Batch) -> Batch {
     }
 }
 
-/// Returns the part of a batch that tables need. For a thousand groups, the remaining part is about
-/// as large.
+/// Returns the figures of a batch that tables need. For a thousand groups, the remaining figures
+/// need about as much memory.
 fn of_tables(batch: &Batch) -> Batch {
     Batch {
         packages: batch.packages.clone(),

@@ -80,7 +80,7 @@ pub(crate) fn none() {
     keep(CapabilitySet::empty());
 }
 
-/// Restricts the thread that answers clients, which needs no capabilities and no files.
+/// Restricts the thread that handles requests of clients, which needs no capabilities and no files.
 pub(crate) fn only_answer() {
     none();
     for Unconfined { step, error } in noctule_kernel::only_answer() {

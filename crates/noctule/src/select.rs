@@ -111,7 +111,7 @@ pub(crate) fn nothing_fits(missing: Missing) -> Usage {
     if there.is_empty() {
         return Usage(format!("{asked}: no {word} was found"));
     }
-    // Users usually type the last part of a container's name.
+    // Users usually type the last component of a container's name.
     let near = |name: &str| {
         let last = name.rsplit('/').next().unwrap_or(name);
         let score = |name| strsim::jaro_winkler(wanted, name);

@@ -282,7 +282,7 @@ impl TlsFile {
     }
 }
 
-/// Returns serde's message without quoted parts of the file, which contain password hashes.
+/// Returns serde's message without quotations from the file, which contains password hashes.
 fn without_quotes(error: &serde_yaml_ng::Error) -> String {
     let words = error.to_string();
     let place = error.location().map_or(String::new(), |place| {

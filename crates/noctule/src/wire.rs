@@ -477,7 +477,7 @@ impl Pipeline {
         Ok(batch)
     }
 
-    /// Takes the first batch of an agent, after which nothing else is loaded, and drops every
+    /// Takes the first batch of an agent, after which no program is loaded, and drops every
     /// capability that this thread no longer needs.
     ///
     /// Measuring the cost of BPF programs needs CAP_SYS_ADMIN in each window. Entering network

@@ -1,4 +1,4 @@
-//! The part of gRPC that unary calls need.
+//! The subset of gRPC that unary calls need.
 
 use data_encoding::BASE64_NOPAD;
 
@@ -52,7 +52,7 @@ pub(crate) fn name(code: i32) -> String {
 }
 
 /// Returns whether OTLP allows a retry. For `RESOURCE_EXHAUSTED`, a retry is allowed only if the
-/// receiver says when.
+/// receiver gives a time.
 pub(crate) fn is_for_now(code: i32, says_when: bool) -> bool {
     match name(code).as_str() {
         "CANCELLED" | "DEADLINE_EXCEEDED" | "ABORTED" | "OUT_OF_RANGE" | "UNAVAILABLE"

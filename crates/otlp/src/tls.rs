@@ -30,8 +30,8 @@ pub struct TlsWish<'a> {
     pub own: Option<(&'a [u8], &'a [u8])>,
 }
 
-/// TLS settings that are checked and ready. Clones share the settings: replacing those of one clone
-/// replaces them for all.
+/// TLS settings that are checked and ready. Clones share the settings: replacing the settings of
+/// one clone replaces them for all.
 #[derive(Clone)]
 pub struct Tls(Arc<Mutex<Arc<ClientConfig>>>);
 
@@ -63,7 +63,7 @@ impl Tls {
         Ok(Self(Arc::new(Mutex::new(Arc::new(config)))))
     }
 
-    /// Replaces the settings with those of `other` after files changed.
+    /// Replaces the settings with the settings of `other` after files changed.
     pub fn replace(&self, other: &Self) {
         let config = other.config();
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = config;

@@ -366,7 +366,7 @@ fn a_histogram_closes_with_the_counters() {
     assert!((histogram.sum.unwrap().as_f64() - sum).abs() < 1e-9);
 }
 
-/// Returns the value of each sample that only increases, including those of histograms.
+/// Returns the value of each sample that only increases, including samples of histograms.
 fn rising(text: &str) -> std::collections::HashMap<String, f64> {
     let sample = |line: &str| {
         let (series, value) = line.rsplit_once(' ')?;

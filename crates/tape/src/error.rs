@@ -53,7 +53,7 @@ impl std::error::Error for Error {
     }
 }
 
-/// A part of a recording that cannot be read. The data before it remains readable.
+/// Data of a recording that cannot be read. The data before it remains readable.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Damage {
     pub path: PathBuf,

@@ -119,8 +119,8 @@ impl Folder {
         Ok(segment)
     }
 
-    /// Removes the oldest segments until the others are within the limits. Keeps `current`, which
-    /// is being written. The age limit also keeps the newest segment.
+    /// Removes the oldest segments until the remaining ones are within the limits. Keeps `current`,
+    /// which is being written. The age limit also keeps the newest segment.
     pub(crate) fn keep_to(&mut self, limits: &Limits, current: Option<&Path>) -> Result<(), Error> {
         if !limits.is_some() {
             return Ok(());

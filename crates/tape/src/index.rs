@@ -19,7 +19,7 @@ const KEPT: &str = "kept";
 /// Marks, after a table's name, a chunk that contains the table's schema instead of rows.
 const SCHEMA: char = '^';
 
-/// A part of a table's file.
+/// A range of a table's file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Chunk {
     pub(crate) table: String,

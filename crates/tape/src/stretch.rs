@@ -68,8 +68,8 @@ impl Stretch {
         self.numbers
     }
 
-    /// Returns the span, limited to the times of this part. If the clock was set in this part, the
-    /// times cover the whole span.
+    /// Returns the span, limited to the times of this part. If the clock was set during this part,
+    /// returns the whole span.
     pub fn as_span(&self) -> Span {
         let (from_unix_ns, to_unix_ns) = match self.events.set_before_unix_ns {
             Some(_) => (self.span.from_unix_ns, self.span.to_unix_ns),

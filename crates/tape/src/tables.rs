@@ -36,7 +36,7 @@ pub(crate) trait Keyed: Record {
     type Key: Copy + Eq + Hash + Ord;
 
     /// The columns of the key. If successive rows have equal values in these columns, only the last
-    /// row is read when the batches in between are not needed. Empty for small tables.
+    /// row is read when earlier batches are not needed. Empty for small tables.
     const COLUMNS: &[&str] = &[];
 
     fn key(&self) -> Self::Key;

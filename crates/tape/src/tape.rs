@@ -172,7 +172,7 @@ impl Tape {
         });
         let mut before = flushes.rev().filter(|(_, last)| *last < sequence);
         // The search is limited to this segment. If all data is damaged, each attempt would
-        // otherwise scan the rest of the recording.
+        // otherwise scan the remaining recording.
         let can_be_read = |(at, last): &(usize, u64)| reached(&from(&segments[..=*at], *last));
         match before.find(can_be_read) {
             Some((_, last)) => from(segments, last),
@@ -353,8 +353,8 @@ impl<'a> Batches<'a> {
                     self.flush = usize::MAX;
                 }
                 let Some((segment, flush)) = self.take_flush() else {
-                    // The next segment starts with all rows and does not record which rows ended in
-                    // between.
+                    // The next segment starts with all rows and does not record which rows ended
+                    // before it.
                     if std::mem::take(&mut self.passed) {
                         return self.state.current();
                     }
@@ -380,8 +380,8 @@ impl<'a> Batches<'a> {
         }
     }
 
-    /// Jumps to the last flush of the segment that starts with all rows, if only processes ended in
-    /// between.
+    /// Jumps to the last flush of the segment that starts with all rows, if only processes ended
+    /// before it.
     fn jump(&mut self) -> Result<(), Damage> {
         let Some(segment) = self.segments.first().filter(|_| self.state.has_batch()) else {
             return Ok(());

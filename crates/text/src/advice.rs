@@ -125,7 +125,7 @@ pub fn advice(reason: &Reason) -> Option<String> {
         }
         VerdictKind::QuotaAndNeighbours => format!("{}; then {}", quota(reason), share(reason)),
         VerdictKind::TooManyThreads => {
-            // It is unknown which CPUs the group may use; other groups may use the rest.
+            // It is unknown which CPUs the group may use. Other groups may use the remaining CPUs.
             let is_more = reason.threads.round() > reason.cpus.ceil().max(1.0);
             match reason.room {
                 Some(room) => format!(

@@ -39,7 +39,7 @@ const fn near(sign: char) -> Option<char> {
         '▆' => '+',
         '▇' => '*',
         '█' => '#',
-        // Causes, and the empty part of a bar.
+        // Causes, and the empty columns of a bar.
         '░' => '.',
         '▒' => 'o',
         '▓' => '%',

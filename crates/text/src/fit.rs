@@ -30,7 +30,8 @@ pub fn keep_start(text: &str, max: usize) -> String {
     take(&signs, max, signs.iter(), |kept| kept.concat() + "…")
 }
 
-/// Returns the text, or `…` and its end. The end of a path identifies it better than its beginning.
+/// Returns the text, or `…` and its end. The last components of a path identify it better than the
+/// first ones.
 pub fn keep_end(text: &str, max: usize) -> String {
     let signs: Vec<_> = signs(text).collect();
     take(&signs, max, signs.iter().rev(), |mut kept| {

@@ -109,7 +109,7 @@ fn quiet(reason: &Reason) -> String {
     words
 }
 
-/// Describes a group that something other than the CPU holds.
+/// Describes a group that is held back, but not by the CPU.
 fn stalled(kind: VerdictKind, reason: &Reason) -> String {
     let memory = reason.memory.as_ref();
     let holder = match kind {
@@ -375,7 +375,7 @@ fn threads(reason: &Reason) -> String {
     let cpus = cpus((reason.cpus * 10.0).round() / 10.0);
     match threads >= 2.0 {
         true => format!("its own {threads:.0} runnable threads share {cpus}"),
-        // The threads wanted the CPU for only a part of the window.
+        // The threads wanted the CPU only for some of the window.
         false => format!(
             "its own threads wait for each other {} of their wanted time",
             part(reason.own)

@@ -100,7 +100,7 @@ pub const fn cause_colour(cause: Cause) -> Option<u8> {
     }
 }
 
-/// A part of a line in one tone.
+/// A section of a line in one tone.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Span {
     /// The text.

@@ -10,7 +10,7 @@ use rustls::RootCertStore;
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 
-/// The part of the TLS settings that is unusable.
+/// The TLS setting that is unusable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TlsPart {
     /// The certificates of the peer's authorities.

@@ -52,8 +52,8 @@ pub enum MapUse {
     Gate = 9,
 }
 
-/// Number of maps per table. In a command with several tables, the maps of each table follow those
-/// of the previous one.
+/// Number of maps per table. In a command with several tables, the maps of each table follow the
+/// maps of the previous one.
 pub const MAPS: usize = 10;
 
 /// A program that is complete except for its maps.

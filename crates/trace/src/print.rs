@@ -2,7 +2,7 @@
 //!
 //! The format is preprocessed C: a string with `%` conversions, then expressions on the fields of
 //! the record. [`Print::parse`] compiles it once; [`Print::render`] runs the result on a record.
-//! The text equals that of the kernel's trace file after the name of the event, with these
+//! The text equals the text in the kernel's trace file after the name of the event, with these
 //! exceptions:
 //!
 //! - `%p` shows the address, as the trace file does with the option `hash-ptr` off.

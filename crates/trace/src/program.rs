@@ -241,7 +241,7 @@ pub enum Text {
     Pointer {
         /// The field with the pointer.
         field: FieldRead,
-        /// Whether it points to user memory.
+        /// Whether the pointer points to user memory.
         user: bool,
     },
     /// The name of the thread.

@@ -1,5 +1,5 @@
-//! Tests that every field of an event can be a key, a value and a part of a filter, or is rejected
-//! with a reason.
+//! Tests that every field of an event can be used as a key, as a value and in a filter, or is
+//! rejected with a reason.
 
 #![allow(
     clippy::unwrap_used,

@@ -166,7 +166,7 @@ impl App {
         app
     }
 
-    /// Changes the state to that of a recording with the given end.
+    /// Changes the state to the state of a recording with the given end.
     pub(crate) fn recorded(mut self, options: &Options, end_unix_ns: u64) -> Self {
         self.place = Some(Place::new(end_unix_ns, options.moment));
         self

@@ -44,7 +44,7 @@ pub(super) fn of(config: &Config) -> Identity {
 }
 
 /// Returns the key of the node, which is stable across restarts. In a container, the id and the
-/// host name may not be those of the node, so the node name of Kubernetes takes precedence.
+/// host name may not be the node's, so the node name of Kubernetes takes precedence.
 fn node_key<'a>(node: &'a [(String, String)], id: &'a str, name: &'a str) -> &'a str {
     let given = node.iter().rfind(|(key, _)| key == "k8s.node.name");
     match given {

@@ -1,4 +1,4 @@
-//! The JSON of `noctule energy`, and the energy part of `noctule stat --json`.
+//! The JSON of `noctule energy`, and the energy fields of `noctule stat --json`.
 
 use std::collections::BTreeMap;
 

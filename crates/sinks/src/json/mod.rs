@@ -1,8 +1,8 @@
 //! The JSON of the commands: one compact object, with OpenTelemetry's attribute names where they
 //! exist.
 //!
-//! The types here mirror those of the model, so a key that users see changes only if it is changed
-//! here. If a value is not measured, its key is missing; the value is never 0 or null.
+//! The types here mirror the types of the model, so a key that users see changes only if it is
+//! changed here. If a value is not measured, its key is missing; the value is never 0 or null.
 
 mod disks;
 mod energy;
@@ -159,7 +159,8 @@ pub struct AgentFacts<'a> {
 pub struct CgroupMount {
     /// The mount point on the host.
     pub mount: String,
-    /// Whether it is cgroup v2; otherwise it is the cpu controller of v1.
+    /// Whether the hierarchy is cgroup v2. Otherwise it is the hierarchy of the cpu controller in
+    /// v1.
     pub unified: bool,
 }
 

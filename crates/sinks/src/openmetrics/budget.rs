@@ -188,7 +188,7 @@ impl Pace {
     }
 }
 
-/// The overflow part of a row that was never counted in the overflow row.
+/// How much of the overflow row belongs to a row that was never counted in the overflow row.
 static NOTHING: LazyLock<Figures> = LazyLock::new(Figures::default);
 
 impl Entry {
@@ -299,7 +299,7 @@ impl<K: Ord + Clone> Table<K> {
         }
     }
 
-    /// Removes rows that no longer exist, so that other rows can have series. Their part of the
+    /// Removes rows that no longer exist, so that other rows can have series. Their share of the
     /// overflow row stays there. This is the second step of a batch.
     pub(super) fn sweep(&mut self, at: u64) {
         let grace_ns = self.grace_ns;

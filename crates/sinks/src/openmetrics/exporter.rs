@@ -52,7 +52,7 @@ pub struct Options {
     pub process_grace_ns: u64,
     /// When counting began, nanoseconds since 1970.
     pub start_unix_ns: u64,
-    /// Whether the batches come from a recording, so that their age says nothing about the agent.
+    /// Whether the batches come from a recording, so that their age is not the agent's delay.
     pub recorded: bool,
     /// Version of the agent, for `noctule_self_build_info`.
     pub version: &'static str,
@@ -387,8 +387,8 @@ impl Snapshot {
         String::from_utf8(bytes).unwrap_or_default()
     }
 
-    /// Renders the levels, which are by far the largest part of a page and do not depend on the
-    /// time. `part` receives one family at a time, so the whole text is never in memory.
+    /// Renders the levels, which make up most of a page and do not depend on the time. `part`
+    /// receives one family at a time, so the whole text is never in memory.
     pub fn render_levels(&self, exposition: Exposition, view: View, part: &mut dyn FnMut(Vec<u8>)) {
         let mut writer = Writer::new(exposition, view, self.taken_ns);
         for level in &self.levels {

@@ -67,7 +67,7 @@ impl Clock {
     }
 
     /// Returns the trace time of an event between the two batches. The wall clock may have been set
-    /// in between, so the time is converted with both readings. Nearly always, exactly one of the
+    /// between them, so the time is converted with both readings. Nearly always, exactly one of the
     /// results is between the batches.
     pub(super) fn of_event(&self, unix_ns: u64) -> u64 {
         let [before, last] = self.zeros.unwrap_or_default();

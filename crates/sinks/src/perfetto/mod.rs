@@ -117,7 +117,7 @@ pub struct Tracer {
 }
 
 impl Tracer {
-    /// Creates a tracer. The level in `options` must be that of containers.
+    /// Creates a tracer. The level in `options` must be the level of containers.
     pub fn new(options: JudgeOptions) -> Self {
         Self {
             options,

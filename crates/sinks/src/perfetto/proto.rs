@@ -1,4 +1,4 @@
-//! The messages of Perfetto's trace format that noctule writes. Field numbers are those of
+//! The messages of Perfetto's trace format that noctule writes. Field numbers are the ones of
 //! `protos/perfetto/trace/trace_packet.proto` and the files that it includes. Fields that are never
 //! written are left out.
 

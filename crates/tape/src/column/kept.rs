@@ -67,7 +67,7 @@ keeps! {
     };
 }
 
-/// Adds the columns of a record to those of another record.
+/// Adds the columns of a record to the columns of another record.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Flat<R>(pub(crate) R);
 

@@ -102,7 +102,7 @@ fn a_segment_that_is_removed_before_its_index_is_read_is_named() {
     assert_eq!(batches.damages(), []);
 }
 
-/// A writer that is killed during a removal leaves a part of the segment, which readers ignore.
+/// A writer that is killed during a removal leaves some files of the segment, which readers ignore.
 #[test]
 fn a_removal_that_did_not_end_is_finished() {
     let folder = tempfile::tempdir().expect("a folder");

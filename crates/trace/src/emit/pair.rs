@@ -8,7 +8,7 @@ use crate::program::Part;
 const ANY: i32 = 0;
 
 impl Emitter {
-    /// Stores the time of the first event by key. Nothing else happens in this program.
+    /// Stores the time of the first event by key. This program does nothing else.
     pub(super) fn store_first(&mut self, key: &[Part], end: Label) -> Result<(), EmitError> {
         let place = Place::stack(frame::PAIR);
         let latency = Place::stack(frame::LATENCY);

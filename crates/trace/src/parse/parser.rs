@@ -128,7 +128,7 @@ impl<'a, 'p> Parser<'a, 'p> {
         self.report(Problem::new(self.span, text));
     }
 
-    /// Skips the rest of the part and suppresses further problems.
+    /// Skips the remaining tokens and suppresses further problems.
     pub(super) fn give_up(&mut self) {
         self.gave_up = true;
         self.read(|lexer| lexer.take_while(|_| true).len());

@@ -76,7 +76,7 @@ fn symbol(
 }
 
 /// Returns `name+0x10/0x20 [module]`, or the address in hex if no symbol contains it. Looks up the
-/// symbol that lies `back` bytes before the address.
+/// symbol that is `back` bytes before the address.
 pub fn symbol_text(address: u64, with_offset: bool, back: u64, symbols: &dyn Symbols) -> String {
     let Some(found) = symbols.symbol(address.wrapping_sub(back)) else {
         return format!("{address:#x}");

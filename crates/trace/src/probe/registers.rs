@@ -51,8 +51,8 @@ mod machine {
     ];
 }
 
-/// Added to the offsets of register fields. Records begin with eight unreadable bytes, but the
-/// registers do not.
+/// Offset that is added to the offsets of register fields. Records start with eight unreadable
+/// bytes, but the registers do not.
 pub(crate) const SHIFT: u32 = 8;
 
 pub(crate) use machine::{ARGUMENTS, INSTRUCTION, REGISTERS, RETURNED, SIZE};

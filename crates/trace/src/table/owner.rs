@@ -10,8 +10,8 @@ impl Table {
     /// Merges rows whose keys differ only in cgroups of the same owner. `first` returns the
     /// representative cgroup of an owner; `kept` lists the program's aggregates.
     ///
-    /// The merge is exact: the sums, extremes and buckets of the merged row equal those of all
-    /// hits.
+    /// The merge is exact: the sums, extremes and buckets of the merged row equal the values over
+    /// all hits.
     pub fn by_owner(
         &self,
         rows: Vec<Row>,

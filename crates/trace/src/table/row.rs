@@ -163,8 +163,8 @@ fn takes_precedence(when: When, words: &[u64], other: &[u64]) -> bool {
     }
 }
 
-/// Combines the values that two CPUs have stored. Extremes are stored such that the result is
-/// always the larger word.
+/// Combines the values that two CPUs have stored. Minima and maxima are encoded in such a way that
+/// the larger word is always the result.
 fn combine(what: Aggregate, sum: u64, word: u64) -> u64 {
     match what {
         Aggregate::Sum | Aggregate::Buckets => sum.wrapping_add(word),

@@ -3,7 +3,7 @@
 use noctule_trace::source::Span;
 use noctule_trace::tree::{Command, Expr, ExprKind, Hist, Trigger};
 
-/// Collects all spans, and checks that the parts of an expression lie inside it.
+/// Collects all spans, and checks that the parts of an expression are inside it.
 pub(crate) fn collect_expr(expr: &Expr, all: &mut Vec<Span>) {
     all.push(expr.span);
     let mut inside = Vec::new();

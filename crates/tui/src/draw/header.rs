@@ -54,7 +54,8 @@ struct Shares {
     busy: Option<f64>,
     idle: Option<f64>,
     remainder: Option<f64>,
-    /// Set only if idle and busy time include steal time, so that it is not part of the remainder.
+    /// Set only if idle and busy time include steal time, so that the remainder does not contain
+    /// it.
     steal: Option<f64>,
 }
 

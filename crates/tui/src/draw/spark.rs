@@ -29,8 +29,8 @@ fn height(value: f32, top: f32, levels: usize) -> usize {
     ((value / top * levels as f32).round() as usize).clamp(1, levels)
 }
 
-/// Draws a bar of `columns` columns, filled up to `share` (0 to 1). The rest is dotted, so that the
-/// length of the bar shows without colour.
+/// Draws a bar of `columns` columns, filled up to `share` (0 to 1). The remaining columns are
+/// dotted, so that the length of the bar shows without colour.
 pub(crate) fn bar(share: f64, columns: usize) -> (String, String) {
     let filled = (share.clamp(0.0, 1.0) * columns as f64).round() as usize;
     ("█".repeat(filled), "░".repeat(columns - filled))

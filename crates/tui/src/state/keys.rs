@@ -274,7 +274,7 @@ pub(crate) const KEYS: &[Binding] = &[
     bind(&[ctrl('u')], FILTER, Action::EraseAll, "delete all", None),
 ];
 
-/// Number of bindings that are listed before those of a recording: quit and help.
+/// Number of bindings that are listed before the bindings of a recording: quit and help.
 const FIRST: usize = 3;
 
 /// Key bindings of a recording. They take precedence over [`KEYS`].

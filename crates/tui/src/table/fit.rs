@@ -14,7 +14,7 @@ use crate::table::{Cell, Facts, View};
 const GAP: usize = 1;
 
 /// Chooses the columns that fit into `width`, each followed by one blank. Spare width goes first to
-/// names, then to graphs, and the rest to the name column, because paths can be long. `hidden`
+/// names, then to graphs, and what remains to the name column, because paths can be long. `hidden`
 /// contains the positions in [`COLUMNS`] that the user has hidden.
 pub(crate) fn fit(facts: &Facts, hidden: &HashSet<usize>, width: usize, tree: bool) -> Vec<Placed> {
     let there: Vec<usize> = (0..COLUMNS.len())
@@ -66,7 +66,8 @@ fn name_width(facts: &Facts, width: usize, tree: bool) -> usize {
         (0..40, _) if facts.view == View::Waits => width.saturating_sub(12).clamp(4, 14),
         (0..40, _) => 11,
         (40..110, _) if facts.view == View::Waits => 17,
-        // Leaves room for the waits caused to others, in addition to the waits in progress.
+        // Leaves room for the column of waits that the row caused, in addition to the waits in
+        // progress.
         (110..150, _) if facts.view == View::Waits => 26,
         (_, Level::Process) if !tree => 17,
         (40..75, _) => 20,
