@@ -51,7 +51,7 @@ impl Top {
         assert_eq!(self.terminal.output_of("echo $((6*7))"), "42\n");
     }
 
-    /// Returns the ids of the BPF programs that `noctule top` holds.
+    /// Returns the ids of the BPF programs that belong to the process `noctule top`.
     fn programs(&self) -> std::collections::BTreeSet<u32> {
         let ids = bpf::held_by(self.terminal.child());
         assert!(ids.len() >= 8, "{ids:?}");

@@ -1,5 +1,5 @@
 //! Fuzzes the files that container runtimes write. The first byte of the input selects a file, and
-//! the rest is its content.
+//! the remaining bytes are its content.
 
 #![no_main]
 

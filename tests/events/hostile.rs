@@ -159,7 +159,7 @@ fn path_is_complete_up_to_the_kernel_limit() {
     let longest = "f".repeat(LONGEST - folders);
     let whole = open_deep(&folder, &names, &longest);
     assert_eq!(whole.len(), LONGEST);
-    // Opens the file by its full path. The kernel accepts no longer path.
+    // Opens the file by its full path. The kernel does not accept a longer path.
     fs::write(OsString::from_vec(whole.clone()), "x").expect("a file");
     let whole = String::from_utf8(whole).expect("in UTF-8");
     let opens = stream.wait_for_all("it is opened twice", 2, |e| {

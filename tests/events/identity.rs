@@ -154,7 +154,7 @@ fn thousand_processes_at_start_are_reported_once() {
         *least += usize::from(note.killed > watches);
         *most += 1;
     }
-    // If a kernel skips programs, its table says so. On any other kernel this gap fails the test
+    // If a kernel skips programs, its table lists that. On any other kernel this gap fails the test
     // below.
     let skipped = stream.lost("skipped") as usize;
     for name in ["process.start", "process.exit"] {

@@ -96,7 +96,7 @@ fn certificates_and_passwords_are_required_and_renewable() {
     );
     assert_eq!(ask(&own, &["-u", "scraper:wrong"]).0, 401);
     assert_eq!(ask(&own, &["-u", "nobody:secret"]).0, 401);
-    // A plain HTTP request gets a response that says what to do.
+    // A plain HTTP request gets a response with advice.
     let (status, said) = agent.get("/metrics", "*/*");
     assert!(
         status == 400 && said.contains("https://"),

@@ -1,4 +1,4 @@
-//! Tests that the page's figures equal those of the API and the kernel.
+//! Tests that the page's figures equal the figures of the API and the kernel.
 
 use std::fs;
 

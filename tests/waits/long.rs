@@ -184,8 +184,8 @@ impl Turns {
         }
     }
 
-    /// Asserts that each of the two groups is blamed for about half of a victim's wait, if nothing
-    /// else runs on the CPU.
+    /// Asserts that each of the two groups is blamed for about half of a victim's wait, if no other
+    /// thread runs on the CPU.
     fn check_blame(&self, row: &Value) {
         assert_adds_up(row);
         assert!(cause(row, "unattributed") <= 0.05 * waited(row), "{row}");

@@ -2,7 +2,7 @@
 /*
  * A host that takes a known amount of time. The kernel reads the clock of stolen time from its
  * hypervisor. This module makes that clock grow by `percent` of all time. A value written to
- * `step_ms` is added once. The CPUs are not really interrupted; only the clock says so. This is
+ * `step_ms` is added once. The CPUs are not really interrupted; only the clock shows it. This is
  * test code for the virtual machines of `cargo xtask vm`, whose emulator steals no time. It is not
  * shipped, and cannot be unloaded.
  *

@@ -44,7 +44,8 @@ pub enum End {
 ///
 /// # Errors
 ///
-/// Fails if standard output is not a terminal, the terminal is gone, or another thread panicked.
+/// Fails if standard output is not a terminal, the terminal no longer exists, or another thread
+/// panicked.
 pub fn run(batches: Receiver<Batch>, options: &Options, stop: &AtomicBool) -> io::Result<End> {
     show(|app| app, &Source::Live(batches), options, stop)
 }
@@ -103,7 +104,7 @@ fn show(
 pub(crate) enum Source {
     /// The live node.
     Live(Receiver<Batch>),
-    /// A recording, and the channel for moves in it.
+    /// A recording, and the channel for moves within the recording.
     Recorded(Receiver<Fresh>, mpsc::Sender<Travel>),
 }
 

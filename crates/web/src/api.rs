@@ -31,7 +31,7 @@ pub use stream::Ticks;
 /// A resource of the API, `GET /api/v1/NAME`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Resource {
-    /// Last part of the path.
+    /// Last component of the path.
     pub name: &'static str,
     /// Query parameters that the resource accepts.
     pub parameters: &'static [&'static str],

@@ -9,8 +9,8 @@ use std::net::{IpAddr, Ipv6Addr};
 use axum::extract::Request;
 use axum::http::{HeaderValue, Version, header};
 
-/// Returns the value of `Host`. HTTP/1.1 requires exactly one; with two, a proxy might have used
-/// the other one. HTTP/1.0 requests may have none.
+/// Returns the value of `Host`. HTTP/1.1 requires exactly one; with two headers, a proxy might have
+/// used the other one. HTTP/1.0 requests may have none.
 pub(crate) fn host_header(request: &Request) -> Result<Option<&HeaderValue>, &'static str> {
     let mut sent = request.headers().get_all(header::HOST).iter();
     match (sent.next(), sent.next()) {

@@ -6,9 +6,9 @@
 //! The server runs on its own thread, and its resources are bounded whatever clients do. The number
 //! of connections is limited, and so are the buffer and the lifetime of each. All connections share
 //! one copy of a page. A client that sends its header byte by byte, or never reads the response,
-//! can neither hold memory nor delay the agent's exit. Such clients cannot keep a scraper out
-//! either: the server closes the oldest connection without a request, or the oldest response, to
-//! make room for a new one.
+//! can neither hold memory nor delay the agent's exit. Neither can such clients lock out a scraper:
+//! the server closes the oldest connection without a request, or the oldest response, to make room
+//! for a new one.
 //!
 //! [`Security`] contains TLS settings, users with passwords, and headers. These settings can be
 //! replaced while the server runs.

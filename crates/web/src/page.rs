@@ -20,8 +20,8 @@ const EMPTY_BLOCK: u64 = 5;
 /// The header of a gzip stream without name and time, for the fastest compression.
 const GZIP_HEAD: [u8; 10] = [0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 4, 255];
 
-/// The part of a page that all clients share. Only the compressed form is kept. If a client does
-/// not accept gzip, the server decompresses the part for it piece by piece.
+/// The bytes of a page that all clients share. Only the compressed form is kept. If a client does
+/// not accept gzip, the server decompresses them piece by piece.
 #[derive(Debug, Default)]
 pub struct Shared {
     /// A deflate stream in pieces, ending on a byte boundary.
@@ -106,9 +106,9 @@ impl Default for Packer {
 pub struct Page {
     /// Value of the `Content-Type` header.
     pub content_type: &'static str,
-    /// The first part of the body, shared with other responses.
+    /// The first bytes of the body, shared with other responses.
     pub shared: Arc<Shared>,
-    /// The rest of the body, made for this response.
+    /// The remaining bytes of the body, made for this response.
     pub own: Vec<u8>,
     /// Whether the client receives the body compressed.
     pub gzip: bool,

@@ -104,7 +104,7 @@ impl Progress {
         self.bytes.fetch_add(bytes as u64, Ordering::Relaxed);
     }
 
-    /// Returns whether the client must have read a part of the response.
+    /// Returns whether the client must have read some of the response.
     fn is_read(&self) -> bool {
         self.bytes.load(Ordering::Relaxed) > UNREAD_BYTES
     }

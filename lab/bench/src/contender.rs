@@ -72,7 +72,7 @@ enum Kind {
     Noctule(&'static str),
     /// `noctule events` with these arguments, and a process that reads its output.
     Stream(&'static [&'static str]),
-    /// These tools, running together.
+    /// These tools run together.
     Tools(&'static [Tool]),
 }
 

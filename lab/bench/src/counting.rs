@@ -55,7 +55,7 @@ const QUESTIONS: [Question; 3] = [
     },
 ];
 
-/// What it costs a tool to answer a question.
+/// The cost for a tool to answer a question.
 #[derive(Clone, Copy)]
 struct Cost {
     ns: f64,

@@ -77,7 +77,7 @@ impl Drop for Guard {
 }
 
 /// Restores the terminal only once, because leaving the alternate screen again would move the
-/// cursor back over later output. Errors are ignored, because they cannot be shown any more.
+/// cursor back over later output. Errors are ignored, because there is no way to show them.
 fn give_back(ours: &AtomicBool) {
     if ours.swap(false, Ordering::Relaxed) {
         let _ = terminal::disable_raw_mode();

@@ -18,7 +18,7 @@ struct Case {
     keys: &'static str,
 }
 
-/// Returns the part of a screen that is compared.
+/// Returns the rows of a screen that are compared.
 type Drawing = fn(&App, u16, u16) -> String;
 
 const fn case(

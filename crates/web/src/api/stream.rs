@@ -151,7 +151,7 @@ impl HttpBody for Stream {
     ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
         if !self.begun {
             self.begun = true;
-            // Tells the client to reconnect after this many milliseconds.
+            // Makes the client reconnect after this many milliseconds.
             return Poll::Ready(Some(Ok(Frame::data(Bytes::from_static(b"retry: 500\n\n")))));
         }
         if self.end.as_mut().poll(context).is_ready() {

@@ -14,7 +14,7 @@ pub(crate) enum Subject {
     Events(Sort),
     /// One event of each kind that is only reported on request.
     Kinds,
-    /// A server whose users wait for answers.
+    /// A server whose users wait for responses.
     Server,
 }
 
