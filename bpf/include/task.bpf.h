@@ -323,7 +323,10 @@ static __always_inline struct task_account *account_storage(struct task_struct *
 	__u64 address = (__u64)task;
 
 	if (!has_task_storage) {
-		/* A reaped thread may already be freed. Nothing would delete its account again. */
+		/*
+		 * A reaped thread may already be freed. In that case nothing would delete a new
+		 * account.
+		 */
 		if (account || (task_state(task) & TASK_DEAD && !task->thread_pid))
 			return account;
 		return lookup_or_init(&accounts, &address, &no_account);

@@ -42,7 +42,7 @@ static __always_inline bool is_last_thread(unsigned long long *ctx, struct task_
 	task = to_be_read(task);
 	if (task->signal->live.counter)
 		return false;
-	/* If several threads exit at the same time, each of them can find that none is left. */
+	/* If several threads exit at the same time, each of them can read a count of 0. */
 	process.pid = task->tgid;
 	process.start = task->group_leader->start_boottime;
 	/* No other thread of the process exits later. */

@@ -101,7 +101,7 @@ static __always_inline struct task_account *met(struct task_struct *task)
 	account = account_of(task);
 	if (!account || account->reported)
 		return NULL;
-	/* The thread may have had its CPU since before the agent started. */
+	/* The thread may have got its CPU before the agent started, and still have it. */
 	package_of(task, account);
 	if (waits_on && unlikely(!account->seen))
 		find_block(task, account);

@@ -35,7 +35,10 @@ static __always_inline bool inherit(struct socket_account *account, struct sock 
 	account->settled.received = 0;
 	account->acceptance = ACCEPT_DONE;
 	account->flags = (account->flags & SOCKET_WANTED) | SOCKET_ACCEPTED;
-	/* Stored last, so that no program takes the listener's data for the connection's. */
+	/*
+	 * This field is stored last. Until then, a program must not use the listener's data as the
+	 * data of the connection.
+	 */
 	__sync_lock_test_and_set(&account->self, (__u64)sk);
 	return true;
 }

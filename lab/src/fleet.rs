@@ -80,8 +80,8 @@ fn template(args: &Args, folder: &Path) -> Result<Template> {
     Ok(Template::new(&first, &second, 60.0))
 }
 
-/// Returns `/metrics` as of that many seconds after the moment 90 seconds before the end of the
-/// recording.
+/// Returns the page `/metrics` of the moment `seconds` after a start time. The start time is 90
+/// seconds before the end of the recording.
 fn recorded_page(args: &Args, config: &Path, seconds: u32) -> Result<String> {
     let address = http::free_address()?;
     let mut command = Command::new(&args.binary);

@@ -154,8 +154,8 @@ impl EventSource {
     }
 
     /// Returns the cgroups that get no more rows for destinations, starting with this batch,
-    /// because other cgroups found no room. Their further destinations are counted in one row until
-    /// no other cgroup has been short of room for one minute.
+    /// because there was no room for other cgroups. Their further destinations are counted in one
+    /// row until no other cgroup has been short of room for one minute.
     pub fn newly_bounded(&self) -> &[CgroupId] {
         self.counts.newly_bounded()
     }

@@ -141,8 +141,8 @@ pub struct AgentCost {
     pub programs_window_ns: u64,
     /// Fill level of each map with a fixed capacity.
     pub maps: Vec<MapFill>,
-    /// Number of groups that currently get no more rows for destinations, because other groups
-    /// found no room. `None` in a recording, which lacks the value.
+    /// Number of groups that currently get no more rows for destinations, because there was no room
+    /// for other groups. `None` in a recording, which lacks the value.
     pub bounded_groups: Option<u64>,
     /// Delivery to the receiver; empty without one.
     pub sendings: Vec<Sending>,

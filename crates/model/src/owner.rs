@@ -97,7 +97,7 @@ pub struct Owner {
 }
 
 impl Owner {
-    /// Creates an owner of which only the cgroup id is known.
+    /// Creates an owner for which only the cgroup id is known.
     pub fn unknown(cgroup: CgroupId) -> Self {
         Self {
             cgroup,

@@ -36,7 +36,7 @@ pub(crate) trait Column: Clone + Default {
     /// Returns one value per row.
     fn read(from: &Columns<'_>, name: &str) -> ColumnResult<Vec<Self>>;
     /// Returns the growth of a count since an earlier value, or `None` if the count decreased or
-    /// has another meaning. A value that is not a count is returned unchanged.
+    /// the two values are not comparable. A value that is not a count is returned unchanged.
     fn since(&self, _earlier: &Self) -> Option<Self> {
         Some(self.clone())
     }

@@ -83,8 +83,8 @@ pub(super) enum Part {
 }
 
 impl Part {
-    /// Returns whether the part runs until its input closes. Such a part cleans up whatever happens
-    /// to the bench.
+    /// Returns whether the part runs until its input closes. Such a part can clean up in any case,
+    /// even if the bench is killed.
     fn ends_with_input(self) -> bool {
         use Part::{Asleep, Echo, Kepler, Netflix, Object, Population, ProcScan, Sleeper};
         matches!(

@@ -76,7 +76,7 @@ impl Party {
         }
     }
 
-    /// Returns whether the party consists of several groups, one of which is `party`.
+    /// Returns whether the party consists of several groups, including `party`.
     pub fn has(&self, party: &Self) -> bool {
         match self {
             Self::Below { path, .. } => party.is_below(path),

@@ -526,7 +526,8 @@ fn threads_that_share_a_cpu_are_hurt_by_who_has_the_other_one() {
     // The threads may use two of the four CPUs. Which groups ran on these two is unknown.
     let judged_there = judged_on(4, Some([2, 2]), 0);
     assert_eq!(judged_there, (VerdictKind::HurtByNeighbours, None, None));
-    // The threads may use only one CPU, they outnumber their CPUs, or their number is unknown.
+    // The threads may use only one CPU, there are more threads than CPUs, or the number of CPUs is
+    // unknown.
     for room in [Some([2, 1]), Some([3, 2]), None] {
         let own = (VerdictKind::TooManyThreads, None, None);
         assert_eq!(judged(room, 0), own, "{room:?}");

@@ -17,7 +17,7 @@ use noctule_model::{
 use super::shares::{Bounds, Excess, Shares};
 use crate::ledger::{Ledger, Released, Row};
 
-/// Owner of counts that found no room in a table or have no owner.
+/// Owner of counts for which a table had no room, or which have no owner.
 const NOBODY: CgroupId = CgroupId::UNPLACED;
 /// A destination that was unused for this long may be dropped when its table is nearly full.
 const UNUSED_NS: u64 = 60_000_000_000;
@@ -185,7 +185,8 @@ impl EventCounts {
         self.bounds.latest()
     }
 
-    /// Returns the rows to drop and the groups to bound, because other groups found no room.
+    /// Returns the rows to drop and the groups to bound, because there was no room for other
+    /// groups.
     fn excess(&self, all: &[DestinationCounts], capacity: u64) -> Excess {
         let mut shares = Shares::default();
         for counts in all {

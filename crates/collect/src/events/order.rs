@@ -94,7 +94,7 @@ mod tests {
         let begin = read(&mut order, [&[100, 102], &[101, 112, 118]], 110);
         assert_eq!(begin, [100, 101, 102]);
         assert!(order.waits().is_some());
-        // The first ring had an event that precedes all events that were held back.
+        // The event in the first ring precedes all events that were held back.
         assert_eq!(read(&mut order, [&[111], &[]], 130), [111, 112, 118]);
         assert_eq!(order.waits(), None);
     }

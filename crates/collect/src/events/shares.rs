@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 
 use noctule_model::CgroupId;
 
-/// Destinations of each group, and the groups that found no room since the last check.
+/// Destinations of each group, and the groups for which there was no room since the last check.
 #[derive(Debug, Default)]
 pub(super) struct Shares {
     held: HashMap<CgroupId, Vec<(u64, SocketAddr)>>,
@@ -25,14 +25,14 @@ impl Shares {
         self.held.entry(group).or_default().push((used_ns, address));
     }
 
-    /// Records that a destination of the group found no room.
+    /// Records that there was no room for a destination of the group.
     pub(super) fn wants(&mut self, group: CgroupId) {
         self.wanting.insert(group);
     }
 
     /// Returns the rows that groups hold beyond their share of three quarters of the table, in
     /// order of last use, and the groups at or above their share. Returns nothing if every group
-    /// that found no room already has its share.
+    /// without room already has its share.
     pub(super) fn excess(mut self, capacity: u64) -> Excess {
         let held = |group: &CgroupId| self.held.get(group).map_or(0, Vec::len);
         let without = self.wanting.iter().filter(|group| held(group) == 0).count();

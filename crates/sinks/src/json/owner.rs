@@ -64,8 +64,8 @@ impl<'a> OwnerJson<'a> {
         }
     }
 
-    /// Returns the keys for a cgroup of which only the id is known. The id 0 is left out, because
-    /// ids of the kernel start at 1.
+    /// Returns the keys for a cgroup if only its id is known. The id 0 is left out, because ids of
+    /// the kernel start at 1.
     pub(crate) fn unnamed(cgroup: CgroupId) -> Self {
         Self {
             cgroup: Some(cgroup.0).filter(|id| *id != 0),
@@ -75,8 +75,7 @@ impl<'a> OwnerJson<'a> {
 
     fn with_group(self, owner: &'a Owner) -> Self {
         Self {
-            // The path of an owner of which only the id is known is `#id`, which is not a real
-            // path.
+            // If only the id of an owner is known, its path is `#id`, which is not a real path.
             path: Some(owner.path.as_str()).filter(|path| path.starts_with('/')),
             cgroup: Some(owner.cgroup.0),
             ..self

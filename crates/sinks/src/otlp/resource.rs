@@ -117,7 +117,7 @@ pub(crate) fn of_owner(owner: &Owner) -> Vec<KeyValue> {
     of_labels(known)
 }
 
-/// Returns the attributes of a cgroup of which only the id is known.
+/// Returns the attributes of a cgroup if only its id is known.
 pub(crate) fn of_group(cgroup: CgroupId) -> Vec<KeyValue> {
     of_owner(&Owner::unknown(cgroup))
 }

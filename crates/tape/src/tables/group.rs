@@ -112,7 +112,7 @@ impl GroupRecord {
 
 record! {
     /// Counters of a cgroup for one destination. A row without an address sums up the destinations
-    /// that found no room.
+    /// for which there was no room.
     pub(crate) struct DestinationRecord {
         cgroup: u64,
         destination: Option<String>,

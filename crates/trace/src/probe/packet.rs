@@ -95,7 +95,7 @@ impl PacketField {
         found.map_or((0, 0), |(_, _, _, offset, size)| (*offset, *size))
     }
 
-    /// Describes the record like a format file.
+    /// Describes the record in the form of a format file.
     pub fn format() -> EventFormat {
         let mut text = "name: socket\nID: 0\nformat:\n".to_owned();
         for (_, name, declared, offset, size) in FIELDS {
