@@ -27,7 +27,7 @@ pub struct StripStep {
     pub cpu_ns: u64,
     /// Time for which they waited, throttled or not.
     pub wait_ns: u64,
-    /// How much of `wait_ns` they were throttled.
+    /// How long the threads were throttled during `wait_ns`.
     pub throttled_ns: u64,
 }
 

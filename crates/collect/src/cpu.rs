@@ -81,7 +81,8 @@ impl CpuSource {
 
     /// Creates a source that reads these accounts. The cost of `other_programs` is measured
     /// together with the cost of the accounts, and `other_features` are listed in each batch.
-    /// `unmeasured` is the status to report if the cost of programs is not measured by choice.
+    /// `unmeasured` is the status to report if the user has chosen not to measure the cost of
+    /// programs.
     pub fn new(
         kernel: Accounting,
         facts: &Facts,

@@ -176,7 +176,7 @@ const WORTH_A_WORD: f64 = 0.05;
 
 /// Describes the waits that the verdict does not mention.
 fn other_stalls(reason: &Reason) -> Option<String> {
-    // The other waits of a stopped group explain nothing.
+    // A stopped group is slow because it is stopped, so its waits are not listed.
     if reason.kind == VerdictKind::Stopped {
         return None;
     }

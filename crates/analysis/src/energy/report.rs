@@ -154,8 +154,8 @@ fn charged_in_window(
         places.map(|place| accounts[place].total_uj).sum()
     };
     // A meter that counted less than its parts, for example the meter of a charging battery, was
-    // not read all the time. The parts are more complete. If it counted nothing but can be read,
-    // its energy will come with the next step of the meter.
+    // not read all the time. The parts are more complete. If it counted nothing although it can be
+    // read, its energy will come with the next step of the meter.
     let has_missed = |kind: ZoneKind| {
         let is_part = |place: &usize| {
             let outer = zones[*place].parent;

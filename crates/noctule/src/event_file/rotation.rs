@@ -108,7 +108,7 @@ impl Rotation {
             Some(_) => self.shift()?,
             None => {}
         }
-        // The old file was renamed, so no file is open until the new one is.
+        // The old file was renamed, so no file is open until the new one is opened.
         self.open = None;
         self.open = Some(Open::new(&self.place)?);
         Ok(())

@@ -66,7 +66,7 @@ pub(super) struct Writer {
 enum Format {
     Text(Text),
     Proto(Families),
-    /// OTLP metrics. The first list of a sample's labels is in the resource.
+    /// OTLP metrics. A sample has several lists of labels. The resource contains the first one.
     Points(Points),
 }
 

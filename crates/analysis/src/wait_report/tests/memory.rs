@@ -25,7 +25,8 @@ fn memory(
     }
 }
 
-/// Returns the report of a container that waited 800 ms for its disk, and of these rows at both ends of the window.
+/// Returns the report of a container that waited 800 ms for its disk, and of these rows at the
+/// start and at the end of the window.
 fn report_of(first: Vec<MemoryRow>, last: Vec<MemoryRow>) -> WaitReport {
     let mut row = group(10, "/docker/aaaa", 0, 0, 0);
     row.counters = Counters::default();

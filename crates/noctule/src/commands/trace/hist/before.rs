@@ -23,7 +23,7 @@ use crate::print::Paint;
 
 /// Interval between readings of the table.
 const LOOK: Duration = Duration::from_millis(500);
-/// Number of held events, in addition to the requested ones, at which the table is read early.
+/// The table is read early if this many events are held in addition to the requested ones.
 const HELD: usize = 50_000;
 
 /// The events to trace for a snapshot.
