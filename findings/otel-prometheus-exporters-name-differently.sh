@@ -12,7 +12,8 @@
 # Versions: opentelemetry-exporter-prometheus 0.66b2, prometheus_client 0.26.0 (PyPI),
 #           @opentelemetry/exporter-prometheus 0.223.0 (npm).
 # Source:   PrometheusSerializer in @opentelemetry/exporter-prometheus; OpenTelemetry specification, "Prometheus and
-#           OpenMetrics Compatibility", "Metric Metadata" and "Metric Attributes".
+#           OpenMetrics Compatibility", "Metric Metadata" and "Metric Attributes"; Prometheus and a repeated label:
+#           https://github.com/open-telemetry/opentelemetry-rust/pull/1379
 set -euo pipefail
 tmp=$(mktemp -d)
 trap 'rm -rf "$tmp"' EXIT
