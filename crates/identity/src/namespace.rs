@@ -26,9 +26,9 @@ pub fn namespace_note(root: &Path) -> Option<String> {
     }
     let link = fs::read_link(own.join("ns/cgroup")).ok()?;
     (link.as_os_str() != FIRST_NAMESPACE).then(|| {
-        "the agent is in a cgroup namespace of its own and sees only that part of the cgroup file \
-        system; mount the host's cgroup file system, or run the agent in the host's cgroup \
-        namespace (--cgroupns=host)"
+        "the agent runs in its own cgroup namespace and sees only the cgroups inside it; \
+        mount the host's cgroup file system, or run the agent in the host's cgroup namespace \
+         (--cgroupns=host)"
             .to_owned()
     })
 }

@@ -222,9 +222,11 @@ impl Registry {
             self.stats.hangs += 1;
             let whose = match lane {
                 Lane::Machine => "from container runtimes",
-                Lane::Users => "for users' own containers (FUSE?)",
+                Lane::Users => "of rootless containers (perhaps a FUSE mount)",
             };
-            tracing::warn!("a file system does not respond: no names {whose} until it does");
+            tracing::warn!(
+                "a file system does not respond: names {whose} are missing until it does"
+            );
         }
     }
 

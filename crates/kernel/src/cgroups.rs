@@ -33,7 +33,7 @@ impl CgroupEvents {
             return Err(Error::new(ErrorKind::Kernel, words));
         }
         let mut open = kernel_types::open::<CgroupSkelBuilder>(facts)
-            .context("opening the BPF object cgroup")?;
+            .context("opening the BPF object `cgroup`")?;
         let ring_bytes = ring_bytes.max(4096).next_power_of_two();
         if let Some(rodata) = open.maps.rodata_data.as_deref_mut() {
             rodata.hierarchy = facts.hierarchy.id;

@@ -128,7 +128,7 @@ pub(crate) fn not_loaded(object: &str, facts: &Facts) -> impl FnOnce(libbpf_rs::
         };
         Error {
             kind: kind(&error),
-            context: format!("loading the BPF object {object}{cause}"),
+            context: format!("loading the BPF object `{object}`{cause}"),
             source: Some(Box::new(error)),
         }
     }

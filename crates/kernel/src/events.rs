@@ -308,7 +308,7 @@ impl Events {
         let wanted = &self.lifecycle.maps.wanted_cgroups;
         let done = wanted.update(&cgroup.0.to_ne_bytes(), &[1], MapFlags::ANY);
         done.context(format!(
-            "adding to the table of wanted cgroups, which holds at most {}",
+            "adding to the table of selected cgroups, which holds at most {}",
             load::WANTED_CGROUPS
         ))
     }

@@ -2,7 +2,7 @@
 //!
 //! With the argument `openmetrics` or `classic`, it prints a text full of hostile names instead, as
 //! input for `promtool check metrics` or Python's `prometheus_client.openmetrics`.
-#![allow(clippy::print_stdout, reason = "an example speaks to its user")]
+#![allow(clippy::print_stdout, reason = "an example prints to its user")]
 
 #[path = "../tests/fixture/mod.rs"]
 mod fixture;

@@ -16,7 +16,7 @@ const COUNTED_FROM: &str = "counted_from";
 /// The schema metadata of such a table, which explains the differences to other readers.
 const COUNTS: (&str, &str) = (
     "counts",
-    "to be added up over the rows of the same key and the same counted_from, in the order of tick",
+    "add up the rows with the same key and the same counted_from, in the order of tick",
 );
 
 /// A row and its batch number.

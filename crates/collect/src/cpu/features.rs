@@ -69,7 +69,7 @@ impl Features {
         let limit = scheduler.as_ref().map(|name| {
             format!(
                 "the sched_ext scheduler {name} is enabled: a wait in a queue that several CPUs \
-                share is blamed on what ran on the CPU where the thread was queued"
+                share is blamed on the group that ran on the CPU where the thread was queued"
             )
         });
         self.limit(WAITS, &limit.unwrap_or_default());

@@ -90,7 +90,8 @@ pub(super) fn waits(wanted: bool, error: Option<&libbpf_rs::Error>, facts: &Fact
         None if !facts.scheduler.clock => Feature::degraded(
             id,
             "the run queue of a thread cannot be read (CONFIG_FAIR_GROUP_SCHED): when a waiting \
-            thread moves to another CPU, its wait so far is blamed on what ran on the new CPU",
+            thread moves to another CPU, its wait so far is blamed on the groups that ran on the new \
+            CPU",
         ),
         None if !facts.scheduler.notes => Feature::degraded(
             id,
@@ -125,7 +126,8 @@ pub(super) fn throttle(waits: bool, facts: &Facts) -> Option<Feature> {
         Some(field) => Feature::degraded(
             id,
             format!(
-                "cfs_rq.{field}: runs slower than wall time on a slow CPU, or during interrupts \
+                "cfs_rq.{field}: this clock runs slower than wall time on a slow CPU, or \
+                 during interrupts \
                 and steal; the rest of the throttled time counts as contention"
             ),
         )
@@ -164,8 +166,8 @@ pub(super) fn places(facts: &Facts) -> [Feature; 2] {
         (_, [first, ..]) => Feature::degraded(
             packages,
             format!(
-                "only {count} packages can have accounts: CPU time on other packages, such as on \
-                CPU {first}, counts towards the first"
+                "CPU time is counted separately for at most {count} packages: time on the other \
+                packages, such as on CPU {first}, counts towards the first package"
             ),
         ),
     };
@@ -178,8 +180,8 @@ pub(super) fn places(facts: &Facts) -> [Feature; 2] {
         threads => Feature::off(
             overlap,
             format!(
-                "cores have {threads} hardware threads: overlap is measured only for two per \
-                core"
+                "cores have {threads} hardware threads: SMT overlap is measured only on cores with \
+                two"
             ),
         ),
     };

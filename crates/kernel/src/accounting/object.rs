@@ -111,11 +111,12 @@ fn both(
     choose_hooks(&mut hooks, asked, facts);
     set_up(&mut hooks, asked, facts, hardware_mask, cpu_slots)?;
     make_maps(&mut hooks).map_err(not_loaded("switch", facts))?;
-    let maps = made(&hooks).context("duplicating the map descriptors of the BPF object switch")?;
+    let maps =
+        made(&hooks).context("duplicating the map descriptors of the BPF object `switch`")?;
     let iterators = || {
         let mut iterators = open(facts)?;
         choose_iterators(&mut iterators, asked);
-        share(&mut iterators, &maps).context("sharing the maps of the BPF object switch")?;
+        share(&mut iterators, &maps).context("sharing the maps of the BPF object `switch`")?;
         iterators.load().map_err(not_loaded("switch", facts))
     };
     let (iterators, switch) = beside(iterators, || hooks.load());
@@ -141,9 +142,9 @@ fn first_that_loads<T>(
 
 /// Opens the object, adapts it to this kernel, and deselects all programs.
 fn open(facts: &Facts) -> Result<OpenSwitchSkel<'static>, Error> {
-    let mut open =
-        kernel_types::open::<SwitchSkelBuilder>(facts).context("opening the BPF object switch")?;
-    configure!(open, facts).context("setting up the BPF object switch")?;
+    let mut open = kernel_types::open::<SwitchSkelBuilder>(facts)
+        .context("opening the BPF object `switch`")?;
+    configure!(open, facts).context("setting up the BPF object `switch`")?;
     for mut program in open.open_object_mut().progs_mut() {
         program.set_autoload(false);
     }

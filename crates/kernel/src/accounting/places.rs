@@ -31,7 +31,7 @@ impl Places {
             topology: facts.topology.clone(),
             possible: facts.possible_cpus,
             map: MapHandle::try_from(&switch.maps.places)
-                .context("opening the map of CPU places")?,
+                .context("opening the map of CPU topology")?,
             online: Vec::new(),
         })
     }
@@ -63,7 +63,7 @@ impl Places {
             let place = [self.topology.package_of(cpu) as u32, sibling].map(u32::to_ne_bytes);
             let (key, flags) = (cpu.to_ne_bytes(), MapFlags::ANY);
             let updated = self.map.update(&key, place.as_flattened(), flags);
-            updated.context("updating the map of CPU places")?;
+            updated.context("updating the map of CPU topology")?;
         }
         Ok(())
     }

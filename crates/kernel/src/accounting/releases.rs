@@ -59,7 +59,10 @@ pub(super) fn attach(
 
 /// Returns the blocked time of each group by class and by the process that ended the blocks.
 pub(super) fn read(switch: &SwitchSkel<'static>) -> Result<Vec<ReleaseRow>, Error> {
-    let rows = table::entries(&switch.maps.releases, "the table of releasers")?;
+    let rows = table::entries(
+        &switch.maps.releases,
+        "the table of processes that ended blocks",
+    )?;
     let row = |(key, value): (&[u8], &[u8])| {
         let key = abi::plain::<types::release_key>(key)?;
         let sums = abi::plain::<types::release>(value)?;

@@ -47,7 +47,7 @@ const SPARSE: u32 = 4;
 /// other kernels, the BPF program allocates unused rows with a counter. Row 0 is the overflow row.
 pub(super) fn free_rows(switch: &SwitchSkel<'static>, rows: u32) -> Result<(), Error> {
     for number in (1..=rows).rev() {
-        free_row(switch, number).context("adding a free row of waits")?;
+        free_row(switch, number).context("adding a free row to the table of waits")?;
     }
     Ok(())
 }
@@ -72,7 +72,11 @@ pub(super) fn counts(switch: &SwitchSkel<'static>) -> Result<Vec<WaitCounts>, Er
     if last >= SPARSE_ROWS && last / SPARSE > count {
         return one_by_one(switch, named);
     }
-    let rows = table::first(&switch.maps.waits, last + 1, "reading the rows of waits")?;
+    let rows = table::first(
+        &switch.maps.waits,
+        last + 1,
+        "reading the rows of the table of waits",
+    )?;
     let counts = named.filter_map(|(group, number)| {
         let row = abi::plain::<WaitRow>(rows.value(number as usize)?)?;
         Some(WaitCounts::new(group, &row))
@@ -92,7 +96,7 @@ fn one_by_one(
             .maps
             .waits
             .lookup(&number.to_ne_bytes(), MapFlags::ANY);
-        let row = row.context("reading a row of waits")?;
+        let row = row.context("reading a row of the table of waits")?;
         let row = row.and_then(|bytes| abi::plain::<WaitRow>(&bytes));
         counts.extend(row.map(|row| WaitCounts::new(group, &row)));
     }
@@ -131,7 +135,7 @@ pub(super) fn forget_waits(switch: &SwitchSkel<'static>, group: Group) {
         .and_then(|()| waits.update(&number, &empty, MapFlags::ANY))
         .and_then(|()| switch.maps.free_rows.update(&[], &number, MapFlags::ANY));
     if let Err(error) = freed {
-        tracing::debug!(?group, %error, "cannot free a row of waits");
+        tracing::debug!(?group, %error, "cannot free a row in the table of waits");
     }
 }
 

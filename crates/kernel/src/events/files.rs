@@ -112,7 +112,7 @@ impl FileEvents {
     ) -> Result<Self, Error> {
         let mut skel = options::open(facts, options, prefix, shared, targets)?
             .load()
-            .context("loading the BPF object files")?;
+            .context("loading the BPF object `files`")?;
         let records = Rc::new(RefCell::new(Vec::new()));
         let ring = ring(&skel, records.clone())?;
         let online = facts::online_cpus(&facts.roots.sys)

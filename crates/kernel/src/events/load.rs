@@ -91,13 +91,13 @@ fn load(
     exec_failures: bool,
 ) -> Result<LifecycleSkel<'static>, Error> {
     let mut open = kernel_types::open::<LifecycleSkelBuilder>(facts)
-        .context("opening the BPF object lifecycle")?;
+        .context("opening the BPF object `lifecycle`")?;
     if let Some(rodata) = open.maps.rodata_data.as_deref_mut() {
         rodata.stream_kinds = kinds(wanted.stream);
         rodata.filter_processes = wanted.filter_processes;
         rodata.filter_cgroups = wanted.filter_cgroups;
     }
-    configure!(open, facts).context("setting up the BPF object lifecycle")?;
+    configure!(open, facts).context("setting up the BPF object `lifecycle`")?;
     open.progs
         .mark_victim
         .set_autoload(facts.hooks.contains("mark_victim"));

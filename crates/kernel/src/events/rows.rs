@@ -112,7 +112,7 @@ pub(super) fn destinations(tcp: &TcpSkel<'static>) -> Result<Vec<DestinationCoun
     });
     let others = entries(
         &tcp.maps.other_destinations,
-        "reading the table of other destinations",
+        "reading the overflow table of destinations",
     )?;
     let others = others.iter().filter_map(|(bytes, row)| {
         Some(DestinationCounts {

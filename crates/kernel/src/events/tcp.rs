@@ -210,7 +210,7 @@ fn attach_most(
             };
         }
     };
-    tracing::debug!(error = %failed.chain(), "the BPF object tcp was loaded but could not be \
+    tracing::debug!(error = %failed.chain(), "the BPF object `tcp` was loaded but could not be \
         attached");
     let looks: &[Look] = match look {
         Look::Walk => &[Look::Walk],
@@ -324,7 +324,7 @@ fn load_tcp(
     Parts { calls, look }: Parts,
 ) -> Result<TcpSkel<'static>, Error> {
     let mut open =
-        kernel_types::open::<TcpSkelBuilder>(facts).context("opening the BPF object tcp")?;
+        kernel_types::open::<TcpSkelBuilder>(facts).context("opening the BPF object `tcp`")?;
     if let Some(rodata) = open.maps.rodata_data.as_deref_mut() {
         rodata.stream_kinds = kinds(wanted.stream);
         rodata.filter_processes = wanted.filter_processes;
@@ -336,7 +336,7 @@ fn load_tcp(
         rodata.has_open_sockets = look == Look::Table;
         rodata.survey_looks = look == Look::Walk;
     }
-    configure!(open, facts).context("setting up the BPF object tcp")?;
+    configure!(open, facts).context("setting up the BPF object `tcp`")?;
     let has = |hook| facts.hooks.contains(hook);
     open.progs
         .retransmit_skb
@@ -379,7 +379,7 @@ fn load_tcp(
         .into_iter()
         .collect::<Result<(), _>>()
         .context("sizing the maps")?;
-    open.load().context("loading the BPF object tcp")
+    open.load().context("loading the BPF object `tcp`")
 }
 
 /// Attaches the TCP iterator, if it was loaded. Without it, sockets without a file are not found at

@@ -135,7 +135,7 @@ impl UdpEvents {
     ) -> Result<Self, Error> {
         let mut skel = open(facts, options, shared, &programs)?
             .load()
-            .context("loading the BPF object udp")?;
+            .context("loading the BPF object `udp`")?;
         let records = Rc::new(RefCell::new(Records::default()));
         let ring = ring(&skel, records.clone())?;
         let mut links = Vec::new();
@@ -315,14 +315,14 @@ fn open(
 ) -> Result<OpenUdpSkel<'static>, Error> {
     use types::event_kind as kind;
     let mut open =
-        kernel_types::open::<UdpSkelBuilder>(facts).context("opening the BPF object udp")?;
+        kernel_types::open::<UdpSkelBuilder>(facts).context("opening the BPF object `udp`")?;
     if let Some(rodata) = open.maps.rodata_data.as_deref_mut() {
         rodata.filter_processes = options.filter_processes;
         rodata.filter_cgroups = options.filter_cgroups;
         rodata.stream_kinds = u32::from(options.dns) << kind::EVENT_DNS_QUERY.0
             | u32::from(options.flows) << kind::EVENT_UDP_FLOW.0;
     }
-    configure!(open, facts).context("setting up the BPF object udp")?;
+    configure!(open, facts).context("setting up the BPF object `udp`")?;
     let size = |on: bool, size: u32| if on { size } else { 1 };
     let maps = &mut open.maps;
     let ring = options.ring_bytes.max(rustix::param::page_size() as u32);

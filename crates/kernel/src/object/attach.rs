@@ -28,7 +28,7 @@ pub struct Attachment {
 
 /// Keeps a program attached. The parts are dropped in the order of the list.
 #[derive(Debug)]
-#[allow(dead_code, reason = "held until it is dropped")]
+#[allow(dead_code, reason = "keeps the program attached until dropped")]
 pub(super) enum Held {
     Libbpf(Link),
     Link(OwnedFd),

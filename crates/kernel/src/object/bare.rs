@@ -62,7 +62,7 @@ impl BareKind {
         let known = |name: &str| {
             let name = CString::new(name).ok()?;
             let (mut kind, mut attach) = (0, 0);
-            #[allow(unsafe_code, reason = "libbpf-rs lacks this function")]
+            #[allow(unsafe_code, reason = "libbpf-rs does not offer this function")]
             // SAFETY: the name ends with a NUL, and both out parameters are local variables.
             let found = unsafe {
                 sys::libbpf_prog_type_by_name(name.as_ptr(), &raw mut kind, &raw mut attach)

@@ -69,7 +69,7 @@ impl RawSocket {
     }
 
     fn set<T>(&self, option: libc::c_int, value: &T) -> io::Result<()> {
-        #[allow(unsafe_code, reason = "rustix lacks these socket options")]
+        #[allow(unsafe_code, reason = "rustix does not support these socket options")]
         // SAFETY: the value has the given length, and its pointers remain valid for the call.
         let set = unsafe {
             libc::setsockopt(
@@ -124,7 +124,7 @@ impl RawSocket {
             tp_drops: 0,
         };
         let mut len = size_of::<libc::tpacket_stats>() as libc::socklen_t;
-        #[allow(unsafe_code, reason = "rustix lacks this socket option")]
+        #[allow(unsafe_code, reason = "rustix does not support this socket option")]
         // SAFETY: the buffer has the given length.
         let got = unsafe {
             libc::getsockopt(
@@ -146,7 +146,7 @@ impl RawSocket {
 /// Returns the index of a network interface.
 pub(super) fn index(name: &str) -> io::Result<u32> {
     let text = CString::new(name)?;
-    #[allow(unsafe_code, reason = "rustix lacks this function")]
+    #[allow(unsafe_code, reason = "rustix does not offer this function")]
     // SAFETY: the string ends with a NUL.
     let index = unsafe { libc::if_nametoindex(text.as_ptr()) };
     if index == 0 {

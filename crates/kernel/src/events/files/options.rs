@@ -94,11 +94,11 @@ pub(super) fn open(
     targets: &[Target],
 ) -> Result<OpenFilesSkel<'static>, Error> {
     let mut open =
-        kernel_types::open::<FilesSkelBuilder>(facts).context("opening the BPF object files")?;
+        kernel_types::open::<FilesSkelBuilder>(facts).context("opening the BPF object `files`")?;
     if let Some(rodata) = open.maps.rodata_data.as_deref_mut() {
         set(rodata, facts, options, prefix);
     }
-    configure!(open, facts).context("setting up the BPF object files")?;
+    configure!(open, facts).context("setting up the BPF object `files`")?;
     size(&mut open, options).context("sizing the maps")?;
     if let Some(shared) = shared {
         let reused = open
