@@ -243,7 +243,7 @@ fn stream_waits_for_a_group_that_does_not_exist_yet() {
     let waits = said.by_ref().map(|line| line.expect("text"));
     let waits = waits
         .filter(|line| line.contains(&expected))
-        .find(|line| line.ends_with("; waiting for one"));
+        .find(|line| line.ends_with("; waiting until one appears"));
     assert!(waits.is_some(), "it ended");
     let group = Group::named(&name);
     let _load = Load::shell(&group, "while :; do ( : ); done");

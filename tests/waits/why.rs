@@ -31,8 +31,7 @@ fn a_neighbour_is_named_first_with_a_next_step() {
     let (victim, hog) = (group.path(), hog.path());
     let begin = format!("{victim}: hurt by {hog}: runnable but not running ");
     let (name, weight) = group.weight();
-    let weight =
-        format!("Try: raise the CPU {name} of {victim} ({weight}; that of {hog} is {weight})");
+    let weight = format!("Try: raise the CPU {name} of {victim} ({weight}; {hog}: {weight})");
     // If another CPU was idle, the advice names that CPU instead.
     let advice = |line: &str| line.contains(&weight) || line.contains(". Try: let it run on CPU ");
     let text = printed(&["waits", "--by", "cgroup", "--for", "1s", "--top", "1000"]);

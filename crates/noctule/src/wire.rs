@@ -322,7 +322,7 @@ impl Pipeline {
         let selection = select::selection(&scope.names, &self.cgroup_mount, &self.proc)?;
         if let Some(missing) = self.missing(&selection)? {
             let words = select::nothing_fits(missing).0;
-            tracing::warn!("{words}; waiting for one");
+            tracing::warn!("{words}; waiting until one appears");
         }
         let Some(mut stream) = self.events.take() else {
             return Ok(());
@@ -513,7 +513,7 @@ impl Pipeline {
         let batch = match tried {
             Ok(batch) => batch,
             Err(error) => {
-                tracing::debug!("a batch needs CAP_BPF: {error:#}");
+                tracing::debug!("reading the counters needs CAP_BPF: {error:#}");
                 kept |= CapabilitySet::BPF | CapabilitySet::PERFMON;
                 rights::hold_back_all_but(kept);
                 self.tick()?

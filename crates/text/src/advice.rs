@@ -50,7 +50,7 @@ fn gives_way(idle: &IdleGroup) -> String {
         Some(group) => format!("the setting of {group}"),
         None => "its own setting".to_owned(),
     };
-    format!("it is idle by {whose} (cpu.idle=1): it runs only when nothing else wants the CPU")
+    format!("cpu.idle is 1 ({whose}): the group runs only when nothing else wants the CPU")
 }
 
 fn confined(affinity: &Affinity) -> String {
@@ -112,7 +112,7 @@ pub fn advice(reason: &Reason) -> Option<String> {
         VerdictKind::HurtByNeighbour => share(reason),
         VerdictKind::HurtByNeighbours => format!("{}, or more CPUs", share(reason)),
         VerdictKind::HeldByQuota if hardly_throttled(reason) => format!(
-            "{} and its CPU weight: one without the other gains little",
+            "{} and its CPU weight: raising only one of them gains little",
             raise_limit(reason)
         ),
         VerdictKind::HeldByQuota => quota(reason),
@@ -161,7 +161,7 @@ fn raise_memory_limit(reason: &Reason) -> Option<String> {
         true => format!("{raise}, end one of its processes, or set memory.oom_control to 0"),
         // If pages are read in turn, each is evicted before its next turn, until all of them fit.
         false if memory.reread_bytes > 0 => {
-            format!("{raise} until all that it reads again and again fits; less returns little")
+            format!("{raise} until the pages that it rereads fit; a smaller increase helps little")
         }
         false => raise,
     })
@@ -195,7 +195,7 @@ fn share(reason: &Reason) -> String {
             Some(group) => format!("cpu.idle of {group}"),
             None => "its cpu.idle".to_owned(),
         };
-        return format!("leave it if that is intended, or set {whose} to 0");
+        return format!("set {whose} to 0, unless the low priority is intended");
     }
     // A weight does not affect a process whose policy precedes all ordinary processes.
     if let Some((pid, policy)) = &reason.settings.real_time {
@@ -212,7 +212,7 @@ fn share(reason: &Reason) -> String {
             };
             let (name, weight, other) = (first.1.name(), first.1.value(), second.1.value());
             format!(
-                "{step} the CPU {name} of {} ({weight}; that of {} is {other}), or move one of them{}",
+                "{step} the CPU {name} of {} ({weight}; {}: {other}), or move one of them{}",
                 first.0,
                 second.0,
                 place(reason)
@@ -290,12 +290,12 @@ mod tests {
             (
                 CpuWeight::Weight(100),
                 CpuWeight::Weight(800),
-                "lower the CPU weight of /b (800; that of /a is 100), or move one of them",
+                "lower the CPU weight of /b (800; /a: 100), or move one of them",
             ),
             (
                 CpuWeight::Shares(1024),
                 CpuWeight::Shares(1024),
-                "raise the CPU shares of /a (1024; that of /b is 1024), or move one of them",
+                "raise the CPU shares of /a (1024; /b: 1024), or move one of them",
             ),
         ];
         for (own, culprit, words) in cases {
@@ -324,16 +324,17 @@ mod tests {
         reason.settings.idle = Some(IdleGroup { above: None });
         assert_eq!(
             answer("a", &reason),
-            "a: hurt by b: runnable but not running 50.0% of its wanted time; it is idle by its own setting (cpu.idle=1): it runs only when nothing else wants the CPU. Try: leave it if \
-             that is intended, or set its cpu.idle to 0"
+            "a: hurt by b: runnable but not running 50.0% of its wanted time; cpu.idle is 1 (its \
+             own setting): the group runs only when nothing else wants the CPU. Try: set its \
+             cpu.idle to 0, unless the low priority is intended"
         );
         reason.settings.idle = Some(IdleGroup {
             above: Some("/batch".into()),
         });
-        let fact = "it is idle by the setting of /batch (cpu.idle=1): it runs only when nothing \
-                    else wants the CPU";
+        let fact = "cpu.idle is 1 (the setting of /batch): the group runs only when nothing else \
+                    wants the CPU";
         assert_eq!(facts(&reason), [fact]);
-        let words = "leave it if that is intended, or set cpu.idle of /batch to 0";
+        let words = "set cpu.idle of /batch to 0, unless the low priority is intended";
         assert_eq!(advice(&reason).as_deref(), Some(words));
     }
 
@@ -387,8 +388,8 @@ mod tests {
         // Others had the CPU until nearly the end of each period, so fixing only one of the two
         // causes helps little.
         (reason.throttled, reason.quota_binds) = (0.02, true);
-        let words = "raise its limit (now 0.2 CPU) and its CPU weight: one without the other gains \
-            little";
+        let words = "raise its limit (now 0.2 CPU) and its CPU weight: raising only one of them \
+            gains little";
         assert_eq!(advice(&reason).as_deref(), Some(words));
         // In this case, the accused groups are inside the limited group.
         reason.kind = VerdictKind::QuotaAndNeighbours;
@@ -413,8 +414,8 @@ mod tests {
         assert_eq!(advice(&reason).as_deref(), Some(words));
         let memory = reason.memory.as_mut().expect("it has one");
         memory.reread_bytes = 1;
-        let words = "raise its memory limit (now 64.0MiB) until all that it reads again and again fits; less returns \
-                     little";
+        let words = "raise its memory limit (now 64.0MiB) until the pages that it rereads fit; a \
+                     smaller increase helps little";
         assert_eq!(advice(&reason).as_deref(), Some(words));
         limit.group = Some("/above".into());
         limit.under_oom = true;

@@ -271,8 +271,7 @@ fn neighbours(reason: &Reason) -> String {
             format!("runnable but not running {contended} of its wanted time{nameless}")
         }
         None => format!(
-            "runnable but not running {contended} of its wanted time; it is not known what had the \
-            CPU"
+            "runnable but not running {contended} of its wanted time; the culprit is unknown"
         ),
     }
 }
@@ -293,7 +292,7 @@ fn crowded(reason: &Reason) -> String {
 fn nameless(reason: &Reason) -> String {
     match reason.nameless {
         share if share >= 0.01 => format!(
-            ", {} behind groups without a name (the table of who waits for whom is full)",
+            ", {} behind groups without a name (the table of victims and culprits is full)",
             part(share)
         ),
         _ => String::new(),
@@ -329,9 +328,9 @@ fn held(reason: &Reason) -> String {
         let cost = match gain {
             gain if gain >= 0.01 => {
                 let gain = part(gain);
-                format!("without which the limit would allow at most {gain} more CPU time")
+                format!("and would gain at most {gain} more CPU time without that wait")
             }
-            _ => "which cost it nothing: the limit was used up".to_owned(),
+            _ => "but lost no CPU time to it: the limit was used up".to_owned(),
         };
         words.push_str(&format!("; it also waited {share} behind {name}, {cost}"));
     }
@@ -432,12 +431,12 @@ mod tests {
             (
                 &[("a", 0.07), ("b", 0.02)][..],
                 "hurt by several: a 7.0%, b 2.0%; runnable but not running 50.0% of its wanted time, 41.0% \
-                 behind groups without a name (the table of who waits for whom is full)",
+                 behind groups without a name (the table of victims and culprits is full)",
             ),
             (
                 &[],
                 "runnable but not running 50.0% of its wanted time, 41.0% behind groups without a name \
-                 (the table of who waits for whom is full)",
+                 (the table of victims and culprits is full)",
             ),
         ];
         for (culprits, expected) in cases {
@@ -498,8 +497,7 @@ mod tests {
             (
                 HurtByNeighbours,
                 &[],
-                "runnable but not running 50.0% of its wanted time; it is not known what had the \
-                CPU",
+                "runnable but not running 50.0% of its wanted time; the culprit is unknown",
             ),
             (
                 HeldByQuota,
@@ -666,7 +664,7 @@ mod tests {
         assert_eq!(
             sentence(&reason),
             "held back 80.0% of its wanted time by the limit of 1.5 CPUs of /above; it also waited \
-             17.0% behind hog, which cost it nothing: the limit was used up"
+             17.0% behind hog, but lost no CPU time to it: the limit was used up"
         );
         // Others had the CPU until nearly the end of each period.
         reason.throttled = 0.02;
@@ -675,7 +673,7 @@ mod tests {
         assert_eq!(
             sentence(&reason),
             "held by the limit of 1.5 CPUs of /above: it used 97.0% of that; it also waited 17.0% behind hog, \
-             without which the limit would allow at most 3.1% more CPU time"
+             and would gain at most 3.1% more CPU time without that wait"
         );
         reason.throttled = 0.8;
         reason.quota = None;
