@@ -20,9 +20,9 @@ pub(crate) fn lines(width: usize, palette: &Palette, recorded: bool) -> Vec<Line
     let mut lines = every_key(width, palette, recorded);
     lines.push(Line::default());
     for (view, heading) in [
-        (View::Use, " Columns: who uses the CPU"),
-        (View::Waits, " Columns: who waits for it"),
-        (View::Energy, " Columns: what it costs in energy"),
+        (View::Use, " Columns of CPU use"),
+        (View::Waits, " Columns of waits"),
+        (View::Energy, " Columns of energy"),
     ] {
         lines.push(Line::styled(heading, palette.accent));
         for column in COLUMNS.iter().filter(|column| column.views.contains(&view)) {
@@ -102,6 +102,6 @@ fn about(cause: Cause) -> &'static str {
         Cause::Interrupt => "interrupts took the CPU from the running thread",
         Cause::Host => "the host took the CPU from this virtual machine (steal)",
         Cause::Idle => "the CPU was idle and had to wake up",
-        Cause::Unattributed => "it is no longer known what had the CPU",
+        Cause::Unattributed => "the culprit is no longer known",
     }
 }

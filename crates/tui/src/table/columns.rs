@@ -240,7 +240,7 @@ pub(crate) const COLUMNS: &[Column] = &[
     },
     Column {
         title: "P99",
-        help: "99th percentile: 99 of 100 waits were shorter",
+        help: "99th percentile: 99% of the waits were shorter",
         width: 6,
         widest: 6,
         priority: 5,
@@ -310,8 +310,7 @@ pub(crate) const COLUMNS: &[Column] = &[
     },
     Column {
         title: "W",
-        help: "active power in the window in watts, summed over the zones that no other zone \
-            contains",
+        help: "active power in the window in watts, summed over the outermost zones",
         width: 7,
         widest: 7,
         priority: 1,
