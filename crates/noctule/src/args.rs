@@ -144,8 +144,8 @@ pub(crate) struct RunArgs {
 
 /// Show who used the CPU in a window, with all counters
 ///
-/// With a COMMAND: runs it, and reports what it and all its descendants used until it ended. The
-/// command's output is left untouched; the table goes to standard error after it has ended.
+/// With a COMMAND: runs it, and reports the usage of the command and all its descendants until it
+/// ended. The command's output is left untouched; the table goes to standard error at the end.
 #[derive(Debug, ClapArgs)]
 pub(crate) struct StatArgs {
     /// Level of a row [default: container; with a COMMAND: process]
@@ -182,8 +182,8 @@ pub(crate) struct StatArgs {
 /// Show the joules of every process, container and pod, adding up to the meter's reading
 ///
 /// Splits the energy counted by the machine's meters (RAPL, sensors, a battery) into idle energy
-/// and the cost of work, and attributes the cost of work to the processes that caused it. With a
-/// COMMAND: runs it, and reports what it and all its descendants cost until it ended. Fails if
+/// and active energy, and charges the active energy to the processes that used it. With a COMMAND:
+/// runs it, and reports the energy of the command and all its descendants until it ended. Fails if
 /// there is no meter.
 #[derive(Debug, ClapArgs)]
 pub(crate) struct EnergyArgs {
@@ -218,12 +218,13 @@ pub(crate) struct EnergyArgs {
     pub(crate) command: Vec<OsString>,
 }
 
-/// Show which groups waited for a CPU, for how long, why, and because of which others
+/// Show which groups waited for a CPU, for how long, why, and behind which other groups
 ///
-/// Starts with a sentence for each hurt group, worst first: by whom, how much, and what to try. For
-/// each container or unit, then shows the distribution of its waits, their causes (quota,
-/// neighbours, own threads, kernel threads), the groups that had the CPU meanwhile, and a verdict. With a
-/// COMMAND: runs it, and reports what it and all its descendants waited for until it ended.
+/// Starts with a sentence for each hurt group, worst first: the culprit, the time lost, and what to
+/// try. Then shows, for each container or unit, the distribution of its waits, their causes (quota,
+/// neighbours, own threads, kernel threads), the groups that had the CPU meanwhile, and a verdict.
+/// With a COMMAND: runs it, and reports the waits of the command and all its descendants until it
+/// ended.
 #[derive(Debug, ClapArgs)]
 pub(crate) struct WaitsArgs {
     /// Level of a row
@@ -262,12 +263,12 @@ pub(crate) struct WaitsArgs {
 
 /// Explain why one container, pod, unit, cgroup or process is slow, and what to try
 ///
-/// Watches it for a window. Shows its verdict, its CPU limit, weight, CPUs and pressure next to its
-/// usage, and the distribution and causes of its waits. Lists the groups it waited for, with their
-/// processes and command lines, the activity of each CPU, and its events. With a recording, data
-/// that only kernel files have is missing: limits, weight, CPUs, pressure and command lines. For a
-/// process, the answer covers its group, and the first line says so; the process's own CPU time is
-/// listed along with that of the group's busiest processes.
+/// Watches the target for a window. Shows its verdict, its CPU limit, weight, CPUs and pressure
+/// next to its usage, and the distribution and causes of its waits. Lists the groups it waited for,
+/// with their processes and command lines, the activity of each CPU, and its events. With a
+/// recording, data that only kernel files have is missing: limits, weight, CPUs, pressure and
+/// command lines. For a process, the report covers the group of the process, and the first line
+/// says so. The report also lists the CPU time of the process and of the group's busiest processes.
 ///
 /// Examples:
 ///   noctule why nginx.service
@@ -278,7 +279,7 @@ pub(crate) struct WaitsArgs {
 #[derive(Debug, ClapArgs)]
 #[command(verbatim_doc_comment)]
 pub(crate) struct WhyArgs {
-    /// A container by its name or the beginning of its id; a pod by its name, NAMESPACE/NAME or
+    /// A container by its name or the start of its id; a pod by its name, NAMESPACE/NAME or
     /// uid; a unit; the path of a cgroup; or a process by its pid
     #[arg(value_name = "NAME")]
     pub(crate) name: String,
@@ -300,8 +301,8 @@ pub(crate) struct WhyArgs {
 
 /// Show live which processes and groups use the CPU, which wait for it, and the energy they use
 ///
-/// Starts with CPU usage. Press w for the waits with their causes and culprits, and e for
-/// its cost in energy; the same key switches back. Press ? for all keys, q to quit. In a recording
+/// Starts with CPU usage. Press w for the waits with their causes and culprits, and e for the
+/// energy used; the same key switches back. Press ? for all keys, q to quit. In a recording
 /// (--from), left and right move by batch, `[` and `]` by minute, g goes to a time, p plays, and v
 /// goes to the next moment at which a group was hurt.
 #[derive(Debug, ClapArgs)]
@@ -309,12 +310,12 @@ pub(crate) struct TopArgs {
     /// Initial level of a row [default: process; with --waits: container]
     #[arg(long, value_name = "LEVEL")]
     pub(crate) by: Option<By>,
-    /// Start with who waits for the CPU
+    /// Start with the waits view
     #[arg(long, conflicts_with = "energy")]
     pub(crate) waits: bool,
     #[command(flatten)]
     pub(crate) names: Names,
-    /// Start with the cost in energy
+    /// Start with the energy view
     #[arg(long)]
     pub(crate) energy: bool,
     /// Time between two updates of the screen
@@ -323,7 +324,7 @@ pub(crate) struct TopArgs {
     pub(crate) interval: Duration,
     #[command(flatten)]
     pub(crate) source: SourceArgs,
-    /// End after this time; with --from: length of the part to show
+    /// End after this time; with --from: length of the shown part
     #[arg(long = "for", value_name = "DURATION", value_parser = values::duration)]
     pub(crate) duration: Option<Duration>,
 }
@@ -413,7 +414,7 @@ pub(crate) struct EventsArgs {
 #[command(verbatim_doc_comment)]
 pub(crate) struct HistArgs {
     /// An event and its trigger, such as sched:sched_switch 'keys=prev_comm if prev_pid > 0'. An
-    /// event is SYSTEM:EVENT, a pattern of these, socket:INTERFACE, profile:HZ, interval:TIME,
+    /// event is SYSTEM:EVENT, a pattern for several, socket:INTERFACE, profile:HZ, interval:TIME,
     /// software:EVENT, hardware:EVENT, kprobe:FUNCTION, uprobe:FILE:FUNCTION, or two of them for
     /// the time between: FIRST..SECOND
     #[arg(value_names = ["EVENT", "TRIGGER"], required = true, num_args = 2..)]
@@ -467,9 +468,9 @@ pub(crate) struct HistArgs {
 /// (docs.kernel.org/trace/events.html#event-triggers): stacktrace, snapshot, traceon, traceoff,
 /// enable_event:SYSTEM:EVENT or disable_event:SYSTEM:EVENT, each optionally with a count (:N) and a
 /// filter (if FILTER). The actions are BPF programs of this command: they work on kernels without
-/// triggers, and nothing remains of them when it ends. They control what this command traces
-/// (--trace, and the targets of enable_event), in the kernel, at that event. A count decreases only
-/// if the action changed something.
+/// triggers, and end with the command. They control what this command traces (--trace, and the
+/// targets of enable_event), in the kernel, at that event. A count decreases only if the action
+/// changed something.
 ///
 /// stacktrace shows the event with the kernel's stack. snapshot shows the last traced events
 /// (--keep), which are otherwise not shown. traceon and traceoff switch everything, including
@@ -577,7 +578,7 @@ pub(crate) struct ProbesArgs {
 
 /// Show what this kernel, these privileges and these files allow
 ///
-/// Lists each feature as on, degraded or off, with the reason and how to change it. Loads and
+/// Lists each feature as on, degraded or off, with the reason and a remedy. Loads and
 /// attaches everything for a moment, because only loading shows what works. With `[otlp]`, sends
 /// empty requests to the receiver and shows its answers, except with --json.
 #[derive(Debug, ClapArgs)]

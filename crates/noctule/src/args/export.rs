@@ -9,8 +9,8 @@ use super::values;
 
 /// Convert a recording for another program
 ///
-/// parquet and csv: a folder with a folder for each table (docs/tape.md), for DuckDB, Polars,
-/// pandas and data lakes. openmetrics: the series of /metrics with timestamps, for `promtool tsdb
+/// parquet and csv: one folder for each table (docs/tape.md), for DuckDB, Polars, pandas and data
+/// lakes. openmetrics: the series of /metrics with timestamps, for `promtool tsdb
 /// create-blocks-from openmetrics`, so that Prometheus and Grafana show the past. perfetto: a trace
 /// for ui.perfetto.dev with CPU usage, waits, culprits, verdicts and events on one time line.
 ///
@@ -30,11 +30,11 @@ pub(crate) struct TapeExportArgs {
     /// Output: a new or empty folder for parquet and csv, otherwise a file
     #[arg(short, long, value_name = "PATH", value_parser = values::path())]
     pub(crate) output: PathBuf,
-    /// Start of the part: 03:10, 2026-11-24T03:10:30, -10m before the end, or seconds since 1970
-    /// [default: the whole recording; its end if only --for is given]
+    /// Start of the exported range: 03:10, 2026-11-24T03:10:30, -10m before the end, or seconds
+    /// since 1970 [default: the whole recording; its end if only --for is given]
     #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
     pub(crate) at: Option<String>,
-    /// Length of the part [default: to the end]
+    /// Length of the exported range [default: to the end]
     #[arg(long = "for", value_name = "DURATION", value_parser = values::duration)]
     pub(crate) duration: Option<Duration>,
     /// Split parquet and csv into folders by date=, host= or both

@@ -28,7 +28,7 @@ use super::values::duration;
 #[derive(Debug, ClapArgs)]
 #[command(verbatim_doc_comment)]
 pub(crate) struct LoadArgs {
-    /// The object, as written by clang -target bpf -c; with --raw the instructions
+    /// The object, as written by clang -target bpf -c; with --raw, a file of instructions
     #[arg(value_name = "FILE")]
     pub(crate) object: PathBuf,
     /// The file contains plain instructions (docs/load.md): classic ones as printed by `tcpdump

@@ -69,7 +69,7 @@ pub(crate) struct TapeInfoArgs {
 /// Options to read a recording instead of the live node.
 #[derive(Debug, ClapArgs)]
 pub(crate) struct RecordedArgs {
-    /// Answer from this recording (noctule record) instead of the live node
+    /// Read this recording (noctule record) instead of the live node
     #[arg(long, value_name = "DIR")]
     pub(crate) from: Option<PathBuf>,
     /// With --from: start of the window: 03:10, 2026-11-24T03:10:30, -10m before the end, or
