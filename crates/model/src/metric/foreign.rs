@@ -103,7 +103,7 @@ const NO_PRESSURE: &str =
     "PSI is not exported: `noctule why` shows it; see `noctule_container_sched_wait_seconds_total`";
 const NO_PROTOCOLS: &str = "the contents of connections are not read";
 const NO_RUNTIMES: &str = "language runtimes are not inspected";
-const NO_FACTS: &str = "it describes the machine: use node_exporter";
+const NO_FACTS: &str = "the metric describes the machine: use node_exporter";
 const NO_LOGS: &str = "logs are not read";
 const NO_GPU: &str = "accelerators are not measured";
 
@@ -114,7 +114,7 @@ pub const FOREIGN_METRICS: &[ForeignMetric] = &[
     given(Cadvisor, "container_cpu_cfs_throttled_seconds_total", Seconds(THROTTLED), "Time that threads of the container were throttled by its CPU quota. cAdvisor counts the time of throttled run queues instead, which is less if several threads wait on one CPU."),
     given(Cadvisor, "container_cpu_cfs_periods_total", Periods, "CPU quota periods in which the container ran; only for containers with a quota."),
     given(Cadvisor, "container_cpu_cfs_throttled_periods_total", ThrottledPeriods, "CPU quota periods in which the quota ran out."),
-    given(Cadvisor, "container_cpu_schedstat_run_seconds_total", Seconds(CPU), "CPU time, including that of threads that have exited."),
+    given(Cadvisor, "container_cpu_schedstat_run_seconds_total", Seconds(CPU), "CPU time, including exited threads."),
     given(Cadvisor, "container_cpu_schedstat_runqueue_seconds_total", Seconds(WAITS), "Time that threads were runnable but not running, including threads that have exited."),
     given(Cadvisor, "container_oom_events_total", Events(EventCounter::OomKills), "Processes killed by the OOM killer."),
     given(Cadvisor, "machine_cpu_cores", Cpus, "Number of online CPUs."),
@@ -143,7 +143,7 @@ pub const FOREIGN_METRICS: &[ForeignMetric] = &[
     not(Cadvisor, "machine_cpu_physical_cores", NO_FACTS),
     not(Cadvisor, "machine_cpu_sockets", NO_FACTS),
     not(Cadvisor, "machine_nvm_*", NO_FACTS),
-    not(Cadvisor, "cadvisor_version_info", "it describes cAdvisor itself: see `noctule_self_build_info`"),
+    not(Cadvisor, "cadvisor_version_info", "the metric describes cAdvisor itself: see `noctule_self_build_info`"),
     given(Coroot, "container_resources_cpu_usage_seconds_total", Seconds(CPU), "CPU time of the container."),
     given(Coroot, "container_resources_cpu_delay_seconds_total", Seconds(WAITS), "Time that threads were runnable but not running, including threads that have exited."),
     given(Coroot, "container_resources_cpu_throttled_seconds_total", Seconds(THROTTLED), "Time that threads were throttled by the CPU quota. Coroot counts the time of throttled run queues instead."),

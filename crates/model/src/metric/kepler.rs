@@ -217,11 +217,11 @@ const fn not(
 
 const NO_GPU: &str = "accelerator meters do not report usage per process";
 const NO_IDLE: &str = "the idle energy and the users of this zone are unknown: see `noctule_node_energy_joules_total`";
-const NO_OTHER: &str = "in 0.7 it is the platform minus packages and memory, for idle and active energy; `noctule_node_energy_joules_total{kind=\"other\"}` is the part outside all inner zones";
+const NO_OTHER: &str = "in Kepler 0.7 this zone is the platform minus packages and memory, for idle and active energy; `noctule_node_energy_joules_total{kind=\"other\"}` is the part outside all inner zones";
 const NO_ROWS: &str = "the users of this zone are unknown";
 const NO_VM: &str = "a virtual machine is reported as its hypervisor process; under libvirt, as a container with the runtime `libvirt`";
-const NO_SELF: &str = "it describes Kepler itself: see `noctule_self_build_info`";
-const NO_FACTS: &str = "it describes the hardware: use node_exporter";
+const NO_SELF: &str = "the metric describes Kepler itself: see `noctule_self_build_info`";
+const NO_FACTS: &str = "the metric describes the hardware: use node_exporter";
 const NO_REDFISH: &str = "management controllers are not queried over the network";
 
 const RECEIVED: Counter = Counter::Softirq(3);
@@ -304,7 +304,7 @@ pub const KEPLER_METRICS: &[KeplerMetric] = &[
     not(V07, "kepler_process_uncore_joules", Kind::Counter, NO_ROWS),
     not(V07, "kepler_process_gpu_joules", Kind::Counter, NO_GPU),
     not(V07, "kepler_process_other_joules", Kind::Counter, NO_ROWS),
-    not(V07, "kepler_container_bpf_page_cache_hit", Kind::Counter, "Kepler 0.7 divides it by a million at each interval, so it is nearly always 0: see `noctule_container_page_cache_accesses_total`"),
+    not(V07, "kepler_container_bpf_page_cache_hit", Kind::Counter, "Kepler 0.7 divides this counter by a million at each interval, so it is nearly always 0: see `noctule_container_page_cache_accesses_total`"),
     not(V07, "kepler_process_bpf_page_cache_hit", Kind::Counter, "same as for containers: see `noctule_process_page_cache_accesses_total`"),
     not(V07, "kepler_container_gpu_compute_util", Kind::Counter, NO_GPU),
     not(V07, "kepler_container_gpu_mem_util", Kind::Counter, NO_GPU),

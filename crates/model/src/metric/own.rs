@@ -169,8 +169,8 @@ pub const SELF_METRICS: &[Metric<SelfSource>] = &[
         .absent(NO_TCP),
     gauge("self_bounded_groups", Count("{group}"), SelfSource::BoundedGroups)
         .labels(&["limit"])
-        .help("Number of groups that currently get no more rows in a full table, because other groups \
-         found no room in it. `limit=\"events.destinations\"` is the table of destinations in the \
+        .help("Number of groups that exceed their share of a full table and get no new rows for \
+         now. `limit=\"events.destinations\"` is the table of destinations in the \
          kernel; further destinations of these groups are counted as `_other`. A warning in the \
          log names each group.")
         .absent("TCP events are switched off, the kernel lacks a hook for them, or a recording is served"),

@@ -255,8 +255,8 @@ const USE: &[EventField] = &[
          process older than the agent, they start when the agent starts.",
         get!(ProcessExit { cpu_ns } => cpu_ns.map(Value::seconds))),
     integer("memory.rss_peak_bytes",
-        "Largest resident set size since the last exec. Before Linux 6.16, absent if it \
-         never exceeded that of the memory that the exec replaced.",
+        "Largest resident set size since the last exec. Before Linux 6.16, absent if it never \
+         exceeded the largest resident set size before the exec.",
         get!(ProcessExit { rss_peak_bytes } => rss_peak_bytes.map(Value::from))),
 ];
 

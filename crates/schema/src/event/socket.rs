@@ -244,7 +244,8 @@ const QUERY: &[EventField] = &[
                 .map(Value::from)
         }),
     text("error.type",
-        "`timeout`: no answer had arrived by the time of the event. Also absent if the \
+        "`timeout` if no answer had arrived by the time of the event, absent if one had. Also \
+         absent if the \
          process received a packet from this server that could not be read, because that may \
          have been the answer.",
         |what| {
