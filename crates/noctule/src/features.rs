@@ -71,7 +71,7 @@ pub(crate) fn hierarchy(facts: &Facts) -> Feature {
     let Some(mount) = &facts.hierarchy.mount else {
         return Feature::degraded(
             id,
-            format!("{version} is not mounted here: groups are known by number only"),
+            format!("{version} is not mounted here: groups are shown by number only"),
         )
         .mended_by("mount it, or give the container the host's /sys/fs/cgroup read-only");
     };
@@ -92,8 +92,8 @@ pub(crate) fn processes(facts: &Facts) -> Feature {
     if facts.pid_namespace {
         return Feature::degraded(
             id,
-            "runs in a pid namespace: only the processes in it are listed; the CPU time of all \
-             other processes is in no row",
+            "runs in a pid namespace: only the processes in it are listed; no row includes the CPU \
+             time of other processes",
         )
         .mended_by("run in the host's pid namespace (docker --pid=host, hostPID: true)");
     }
@@ -103,7 +103,7 @@ pub(crate) fn processes(facts: &Facts) -> Feature {
             format!(
                 "/proc hides other users' processes, as with hidepid (process 2: {why}): their \
                  counters are complete, but their users, command lines and CPU affinities are \
-                 unknown, and processes hidden from tracing programs are in no row"
+                 unknown, and processes hidden from tracing programs do not appear in any row"
             ),
         )
         .mended_by(
@@ -378,7 +378,11 @@ pub(crate) fn machine(facts: &Facts) -> Vec<Feature> {
             FeatureState::Degraded,
             match facts.nominal_hertz {
                 Some(hertz) => noctule_text::frequency(hertz as f64),
-                None => "the machine does not report it: frequencies are cycles / CPU time".into(),
+                None => {
+                    "the machine does not report its nominal frequency: frequencies are cycles / \
+                         CPU time"
+                        .into()
+                }
             },
             "",
         ),

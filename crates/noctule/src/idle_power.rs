@@ -41,7 +41,8 @@ pub(crate) fn configured(config: &Config) -> IdleKnowledge {
         let share = published_share(&text);
         if share.is_none() {
             tracing::warn!(
-                "energy.idle_power: no idle power is published for this processor; it is estimated within its bounds"
+                "energy.idle_power: no idle power is published for this processor; idle power is \
+                 estimated within its bounds"
             );
         }
         share

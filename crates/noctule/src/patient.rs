@@ -63,7 +63,8 @@ pub(crate) fn deliver(
             Ok(0) | Err(Errno::INTR) if ending() && moved.elapsed() >= GIVEN_UP => {
                 return Err(io::Error::new(
                     io::ErrorKind::TimedOut,
-                    "nothing reads it, and the command had to end: the output is incomplete",
+                    "no process read the output before the command had to end: the output is \
+                     incomplete",
                 ));
             }
             Ok(0) | Err(Errno::INTR) => continue,

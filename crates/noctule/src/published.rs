@@ -116,9 +116,9 @@ impl Published {
     fn pack(&self, exposition: Exposition, view: View) -> Shared {
         let mut packer = Packer::new();
         self.snapshot.render_levels(exposition, view, &mut |part| {
-            packer.push(&part).expect("a Vec takes all that is written");
+            packer.push(&part).expect("writing to a Vec cannot fail");
         });
-        packer.finish().expect("a Vec takes all that is written")
+        packer.finish().expect("writing to a Vec cannot fail")
     }
 }
 

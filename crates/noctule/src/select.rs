@@ -130,7 +130,7 @@ pub(crate) fn nothing_fits(missing: Missing) -> Usage {
         }
         (1, Named::Any) => "no group has that name; `--` goes before a command".to_owned(),
         (1, _) => format!("no {word} has that name"),
-        _ => "nothing matches all of these".to_owned(),
+        _ => "no group matches all of these options".to_owned(),
     };
     let there = there.join(", ");
     Usage(format!(

@@ -11,15 +11,15 @@ use noctule_text::{duration, escape};
 const NONE: &str = "no meter: no powercap zone, no power PMU, no energy or power sensor, no \
                     discharging battery";
 const MEND_NONE: &str = "on a physical machine, load the driver (intel_rapl_msr for Intel and AMD \
-                         Zen, acpi_power_meter, or that of the board's sensors); in a virtual \
-                         machine, where only the host has meters, set what its CPUs use in \
+                         Zen, acpi_power_meter, or the driver of the board's sensors); in a \
+                         virtual machine, where only the host has meters, set what its CPUs use in \
                          [energy.model] of the configuration";
 const MEND_MODEL: &str = "on a physical machine, load the driver (intel_rapl_msr for Intel and AMD \
-                          Zen, acpi_power_meter, or that of the board's sensors)";
+                          Zen, acpi_power_meter, or the driver of the board's sensors)";
 const MEND_REFUSED: &str = "only root can read powercap: run as root or with CAP_DAC_READ_SEARCH";
 
-const MEND_BROKEN: &str = "the driver of that meter fails: look for the reason in the kernel log \
-                           (dmesg)";
+const MEND_BROKEN: &str = "the driver of the meter fails: the kernel log (dmesg) may show the \
+                           reason";
 
 /// Returns the status of energy, based on the meters that are read and those that are not.
 /// `readings` contains the last reading of each zone, if any.

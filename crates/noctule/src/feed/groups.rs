@@ -51,7 +51,7 @@ impl Feed {
             strips: 0,
         };
         let Some(id) = id.or_else(|| default_owner(&view, &span)) else {
-            return Err(Refusal::NotYet("no group has figures yet".into()));
+            return Err(Refusal::NotYet("no group has values yet".into()));
         };
         let path = match view.parties.get(&id) {
             Some(Party::Group(owner)) => Some(owner.path.clone()),

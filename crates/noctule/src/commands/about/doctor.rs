@@ -181,7 +181,9 @@ fn meter_table(zones: &[Zone], unread: &[UnreadZone], paint: Paint) -> String {
     for unread in unread {
         let why = match &unread.why {
             Unread::Refused(why) => format!("not read: {}", escape(why)),
-            Unread::Covered(by) => format!("not read: the same as {}", escape(by)),
+            Unread::Covered(by) => {
+                format!("not read: it measures the same energy as {}", escape(by))
+            }
         };
         let path = escape(&unread.zone.path);
         add(format!("  {}, {why}: {path}", describe(&unread.zone)));

@@ -212,22 +212,22 @@ fn notes(report: &Report, energy: &EnergyReport, paint: Paint) -> String {
         let is_learned = account.driver != Driver::Parts;
         if is_learned && account.idle_doubt_uj > account.active_uj as f64 / 4.0 {
             note(&format!(
-                "{name}: idle power is unknown, because the machine was never close to idle: it is \
-                 estimated within its bounds; noctule run learns it when the load changes"
+                "{name}: idle power is estimated within its bounds, because the machine was never \
+                 close to idle; noctule run learns the idle power when the load changes"
             ));
         }
         if zone.gaps > 0 {
             let lasted = text::duration(zone.failed_ns);
             note(&format!(
                 "{name}: unreadable, jumped or stuck {} times, for {lasted} in total: energy used \
-                 then is reported late or lost",
+                 during these times is reported late or lost",
                 zone.gaps
             ));
         }
         if zone.account.sockets_mixed {
             note(&format!(
-                "{name}: it is unknown which process ran on which socket; time on all sockets \
-                 counts"
+                "{name}: the CPU time of a process is not known per socket, so its time on all \
+                 sockets counts"
             ));
         }
     }

@@ -309,7 +309,7 @@ impl Window {
         warn(batches.damages().iter());
         if last == begun && !batches.damages().is_empty() {
             bail!(
-                "only one batch of this part of the recording can be read, that of {}; {}",
+                "only one batch of this part of the recording can be read, from {}; {}",
                 local(started),
                 why(batches.damages())
             );

@@ -243,7 +243,7 @@ impl Running {
         if self.session.forgets() {
             tracing::warn!(
                 "{}: too many first events were waiting for their second event, so the oldest were \
-                 dropped: times that they would have completed are missing",
+                 dropped: their times are missing",
                 noctule_text::escape(&self.events)
             );
         }

@@ -147,7 +147,7 @@ fn names(table: &FieldTable) -> String {
     let entries: Vec<_> = table.entries.iter().map(entry).collect();
     out += &entries.join(", ");
     if !table.complete {
-        out += ", and others that the format does not name";
+        out += ", and values that the format does not name";
     }
     out + "\n"
 }

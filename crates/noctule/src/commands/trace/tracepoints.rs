@@ -74,8 +74,8 @@ impl Sort {
                 )
             }
             Self::Other(sort) => format!(
-                "{name} is {sort}: the kernel cannot attach BPF programs to it; use the event or \
-                 function that it was made from"
+                "{name} is {sort}: the kernel cannot attach BPF programs to it; trace the event or \
+                 function behind it instead"
             ),
         })
     }

@@ -72,9 +72,11 @@ pub(in crate::commands) fn offsets(path: &Path, function: &str) -> Result<Vec<u6
     } = indirect::chosen(path, &indirect)?;
     if offsets.is_empty() {
         let why = match indirect.slots.is_empty() {
-            true => "the file itself does not call it, so noctule cannot see which code that is",
+            true => {
+                "the file itself does not call the function, so noctule cannot find the chosen code"
+            }
             false => {
-                "no process of root has the file loaded, so noctule cannot see which code that is"
+                "no process of root has loaded the file, so noctule cannot find the chosen code"
             }
         };
         bail!(Usage(format!(
