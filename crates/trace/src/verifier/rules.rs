@@ -53,7 +53,7 @@ const CHECK_INDEX: &str = "bound it right before its use, in an unsigned variabl
     if (i >= sizeof(x)) return 0; or i &= sizeof(x) - 1;";
 const READ_KERNEL: &str = "read kernel memory with bpf_probe_read_kernel (BPF_CORE_READ), user memory \
     with bpf_probe_read_user, and fields of trusted pointers through their own type";
-const CHECK_PACKET: &str = "compare the end of what is read with data_end first: \
+const CHECK_PACKET: &str = "compare the end of the access with data_end first: \
     if ((void *)(header + 1) > data_end) return 0;";
 
 /// The rules, more specific ones first.
