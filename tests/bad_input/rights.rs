@@ -326,9 +326,9 @@ fn failure_to_drop_privileges_is_reported_only() {
     assert!(agent.value(name, &[]).is_some_and(|seconds| seconds > 0.0));
     let said = fs::read_to_string(&said).expect("our file");
     for line in [
-        "main: capset: Operation not permitted (os error 1): it keeps capabilities that it does not need",
-        "main: seccomp: Operation not permitted (os error 1): it can start programs",
-        "noctule-web: seccomp: Operation not permitted (os error 1): it can open files and start programs",
+        "main: capset: Operation not permitted (os error 1): the thread keeps capabilities that it does not need",
+        "main: seccomp: Operation not permitted (os error 1): the thread can start programs",
+        "noctule-web: seccomp: Operation not permitted (os error 1): the thread can open files and start programs",
     ] {
         assert_eq!(said.matches(line).count(), 1, "{line}: {said}");
     }
@@ -354,7 +354,7 @@ fn refused_landlock_query_is_reported() {
         agent.get("/readyz", "*/*").0 == 200
     });
     let reason = "threads could not drop privileges: noctule-web: Landlock: Operation not permitted (os error 1): \
-                  it can open files and start programs";
+                  the thread can open files and start programs";
     support::wait_until("a feature says it", || {
         let labels = [
             ("name", "sandbox"),

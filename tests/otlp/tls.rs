@@ -228,14 +228,14 @@ fn unusable_files_are_errors_at_the_start() {
         ),
         (
             format!("ca_file = {nothing:?}\n"),
-            "it contains no certificate in PEM",
+            "the file contains no certificate in PEM",
         ),
         (pair(&foreign), "the key does not match the certificate"),
         (
             pair(&shown),
             "can be read by every user (mode 644): chmod 640",
         ),
-        (pair(&nothing), "it contains no private key in PEM"),
+        (pair(&nothing), "the file contains no private key in PEM"),
     ];
     for (options, words) in cases {
         let (said, code) = doctor("https://127.0.0.1:1", false, &options);

@@ -73,7 +73,7 @@ const SCENES: [Scene; 9] = [
         sentence: &[
             "held back ",
             "% of its wanted time by its own limit of 0.3 CPU; it also waited ",
-            "% behind {neighbour}, but lost no CPU time to it: the limit was used up",
+            "% behind {neighbour}, but lost no CPU time to that wait: the limit was used up",
         ],
         quota: Some(0.3),
         neighbours: 1,

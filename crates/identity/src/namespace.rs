@@ -74,7 +74,7 @@ mod tests {
                 first,
                 Some("/../../user.slice"),
             ),
-            ("0::/\n", "cgroup:[4026532000]", Some("of its own")),
+            ("0::/\n", "cgroup:[4026532000]", Some("in its own")),
             ("0::/..\n", "cgroup:[4026532000]", Some("shown as /..,")),
             ("", "", None),
         ];

@@ -343,7 +343,7 @@ pub(crate) fn machine(facts: &Facts) -> Vec<Feature> {
             FeatureState::Degraded,
             match &facts.tracefs {
                 Some(path) => format!("mounted at {}", path.display()),
-                None => "not mounted; nothing needs it now".into(),
+                None => "not mounted; no enabled feature needs tracefs".into(),
             },
             "mount -t tracefs tracefs /sys/kernel/tracing",
         ),

@@ -84,7 +84,11 @@ pub(crate) fn none() {
 pub(crate) fn only_answer() {
     none();
     for Unconfined { step, error } in noctule_kernel::only_answer() {
-        said(step, Some(error), "it can open files and start programs");
+        said(
+            step,
+            Some(error),
+            "the thread can open files and start programs",
+        );
     }
 }
 
@@ -97,7 +101,7 @@ pub(crate) fn hold_back_all_but(kept: CapabilitySet) {
 /// Permanently drops all other capabilities and the ability to start programs.
 pub(crate) fn keep(kept: CapabilitySet) {
     for Unconfined { step, error } in noctule_kernel::no_programs() {
-        said(step, Some(error), "it can start programs");
+        said(step, Some(error), "the thread can start programs");
     }
     let done = change(|sets| {
         let kept = sets.permitted & kept;
@@ -117,7 +121,7 @@ fn change(by: impl FnOnce(&mut CapabilitySets)) -> SystemResult<()> {
 }
 
 /// The consequence of a failed capset.
-const KEEPS: &str = "it keeps capabilities that it does not need";
+const KEEPS: &str = "the thread keeps capabilities that it does not need";
 
 /// Steps that failed, each with thread, step, error and consequence, without duplicates.
 static KEPT: Mutex<Vec<String>> = Mutex::new(Vec::new());

@@ -44,27 +44,27 @@ impl std::error::Error for UnusableEndpoint {}
 impl Endpoint {
     /// Parses `http://HOST[:PORT][/PATH]`, or the same with `https`.
     pub fn parse(text: &str, protocol: Protocol) -> Result<Self, UnusableEndpoint> {
-        let uri: Uri = text
-            .parse()
-            .map_err(|_| UnusableEndpoint("it is not a URL"))?;
+        let uri: Uri = text.parse().map_err(|_| UnusableEndpoint("not a URL"))?;
         let tls = match uri.scheme_str() {
             Some("http") => false,
             Some("https") => true,
             _ => {
-                return Err(UnusableEndpoint("it must begin with http:// or https://"));
+                return Err(UnusableEndpoint(
+                    "the URL must start with http:// or https://",
+                ));
             }
         };
         let host = uri.host().filter(|host| !host.is_empty());
-        let host = host.ok_or(UnusableEndpoint("it has no host"))?;
+        let host = host.ok_or(UnusableEndpoint("the URL has no host"))?;
         if uri.authority().is_some_and(|it| it.as_str().contains('@')) {
             return Err(UnusableEndpoint(
-                "it contains credentials: set otlp.headers instead",
+                "the URL contains credentials: set otlp.headers instead",
             ));
         }
         let path = uri.path().trim_end_matches('/');
         if uri.query().is_some() || (protocol == Protocol::Grpc && !path.is_empty()) {
             return Err(UnusableEndpoint(
-                "it has a path or query that the protocol does not use",
+                "the URL has a path or query that the protocol does not use",
             ));
         }
         Ok(Self {

@@ -292,7 +292,7 @@ fn crowded(reason: &Reason) -> String {
 fn nameless(reason: &Reason) -> String {
     match reason.nameless {
         share if share >= 0.01 => format!(
-            ", {} behind groups without a name (the table of victims and culprits is full)",
+            ", {} behind unnamed groups (the table of victims and culprits is full)",
             part(share)
         ),
         _ => String::new(),
@@ -330,7 +330,7 @@ fn held(reason: &Reason) -> String {
                 let gain = part(gain);
                 format!("and would gain at most {gain} more CPU time without that wait")
             }
-            _ => "but lost no CPU time to it: the limit was used up".to_owned(),
+            _ => "but lost no CPU time to that wait: the limit was used up".to_owned(),
         };
         words.push_str(&format!("; it also waited {share} behind {name}, {cost}"));
     }
@@ -431,11 +431,11 @@ mod tests {
             (
                 &[("a", 0.07), ("b", 0.02)][..],
                 "hurt by several: a 7.0%, b 2.0%; runnable but not running 50.0% of its wanted time, 41.0% \
-                 behind groups without a name (the table of victims and culprits is full)",
+                 behind unnamed groups (the table of victims and culprits is full)",
             ),
             (
                 &[],
-                "runnable but not running 50.0% of its wanted time, 41.0% behind groups without a name \
+                "runnable but not running 50.0% of its wanted time, 41.0% behind unnamed groups \
                  (the table of victims and culprits is full)",
             ),
         ];
@@ -664,7 +664,7 @@ mod tests {
         assert_eq!(
             sentence(&reason),
             "held back 80.0% of its wanted time by the limit of 1.5 CPUs of /above; it also waited \
-             17.0% behind hog, but lost no CPU time to it: the limit was used up"
+             17.0% behind hog, but lost no CPU time to that wait: the limit was used up"
         );
         // Others had the CPU until nearly the end of each period.
         reason.throttled = 0.02;

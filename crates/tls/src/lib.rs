@@ -71,7 +71,7 @@ pub fn key(pem: &[u8]) -> Result<PrivateKeyDer<'static>, TlsError> {
     PrivateKeyDer::from_pem_slice(pem).map_err(|_| {
         TlsError::new(
             TlsPart::Key,
-            "it contains no private key in PEM format (encrypted keys are not supported)",
+            "the file contains no private key in PEM format (encrypted keys are not supported)",
         )
     })
 }
@@ -81,7 +81,7 @@ pub fn authorities(pem: &[u8]) -> Result<RootCertStore, TlsError> {
     let mut roots = RootCertStore::empty();
     let all = certificates(pem, TlsPart::Authorities)?;
     for (at, certificate) in all.into_iter().enumerate() {
-        let words = || format!("its certificate {} is malformed", at + 1);
+        let words = || format!("certificate {} in the file is malformed", at + 1);
         let added = roots.add(certificate);
         added.map_err(|_| TlsError::new(TlsPart::Authorities, words()))?;
     }
@@ -94,7 +94,7 @@ fn certificates(pem: &[u8], part: TlsPart) -> Result<Vec<CertificateDer<'static>
         Ok(found) if !found.is_empty() => Ok(found),
         _ => Err(TlsError::new(
             part,
-            "it contains no certificate in PEM format",
+            "the file contains no certificate in PEM format",
         )),
     }
 }
@@ -127,7 +127,7 @@ mod tests {
             (
                 authorities(BROKEN).map(drop),
                 TlsPart::Authorities,
-                "its certificate 1 is malformed",
+                "certificate 1 in the file is malformed",
             ),
         ];
         for (found, part, words) in cases {

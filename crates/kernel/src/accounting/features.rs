@@ -230,7 +230,7 @@ fn off(id: FeatureId, error: &io::Error, facts: &Facts) -> Feature {
     use rustix::io::Errno;
     let (reason, mend) = match error.raw_os_error().map(Errno::from_raw_os_error) {
         Some(Errno::NOENT | Errno::OPNOTSUPP | Errno::NODEV) => (
-            "this machine has no hardware counter for it (no PMU, as in most virtual machines)",
+            "this machine has no hardware counter for this event (no PMU, as in most virtual machines)",
             "on a virtual machine, ask the provider for a type with a PMU".to_owned(),
         ),
         Some(Errno::ACCESS | Errno::PERM) => (
@@ -243,7 +243,7 @@ fn off(id: FeatureId, error: &io::Error, facts: &Facts) -> Feature {
             ),
         ),
         Some(Errno::INVAL) => (
-            "the PMU cannot count it together with the others",
+            "the PMU cannot count this event together with the others",
             String::new(),
         ),
         Some(Errno::MFILE) => (

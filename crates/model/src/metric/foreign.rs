@@ -156,7 +156,7 @@ pub const FOREIGN_METRICS: &[ForeignMetric] = &[
     given(Coroot, "container_net_tcp_bytes_received_total", Destination(DestinationCounter::BytesReceived), "Payload bytes received, whichever call read them."),
     given(Coroot, "node_resources_cpu_logical_cores", Cpus, "Number of online CPUs."),
     given(Coroot, "node_agent_info", Version, "Version of noctule, as a label. The value is always 1."),
-    not(Coroot, "container_info", "images are a label of the cAdvisor names: `--names cadvisor`"),
+    not(Coroot, "container_info", "image names are a label of the cAdvisor metrics: `--names cadvisor`"),
     not(Coroot, "container_application_type", NO_PROTOCOLS),
     not(Coroot, "container_restarts_total", "a restarted container is a new one: see `noctule_container_process_starts_total`"),
     not(Coroot, "container_resources_cpu_limit_cores", NO_SPEC),

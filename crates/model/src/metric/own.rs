@@ -109,14 +109,14 @@ pub const SELF_METRICS: &[Metric<SelfSource>] = &[
     counter("node_cpu_interrupt_seconds", Seconds, SelfSource::NodeInterrupt)
         .help("Time that interrupts took from the CPUs, as accounted by the scheduler (rq->clock_task), \
          up to the last context switch on each CPU.")
-        .absent("the kernel does not measure it (no CONFIG_IRQ_TIME_ACCOUNTING)"),
+        .absent("the kernel does not account interrupt time separately (no CONFIG_IRQ_TIME_ACCOUNTING)"),
     counter("node_cpu_steal_seconds", Seconds, SelfSource::NodeSteal)
         .help("Steal time, as accounted by the scheduler, up to the last context switch on each CPU.")
-        .absent("the kernel counts it as CPU time of the running task (no CONFIG_PARAVIRT_TIME_ACCOUNTING)"),
+        .absent("the kernel counts steal time as CPU time of the running task (no CONFIG_PARAVIRT_TIME_ACCOUNTING)"),
     counter("node_cpu_steal_included_seconds", Seconds, SelfSource::NodeStealIncluded)
         .help("Steal time up to the last context switch on each CPU, on kernels that do not account it \
          separately. It is included in the CPU time of the running task or in the idle time.")
-        .absent("the kernel accounts it separately (node_cpu_steal_seconds), or does not measure it"),
+        .absent("the kernel accounts steal time separately (node_cpu_steal_seconds), or does not measure it"),
     gauge("node_cpus", Count("{cpu}"), SelfSource::NodeCpus)
         .help("Number of online CPUs."),
     gauge("self_build_info", Count("{build}"), SelfSource::BuildInfo)

@@ -40,7 +40,7 @@ impl Classic {
             };
             match step {
                 Step::LoadCell(_, cell) if cells & 1 << cell == 0 => {
-                    return wrong(at, "it reads a memory cell before it is written");
+                    return wrong(at, "the program reads a memory cell before writing it");
                 }
                 Step::Store(_, cell) => cells |= 1 << cell,
                 Step::Jump(over) => {
@@ -135,7 +135,9 @@ impl ClassicInsn {
         };
         match (op, self.source()) {
             (AluOp::Div | AluOp::Mod, Source::Constant(0)) => Err("it divides by 0"),
-            (AluOp::Lsh | AluOp::Rsh, Source::Constant(32..)) => Err("it shifts by 32 or more"),
+            (AluOp::Lsh | AluOp::Rsh, Source::Constant(32..)) => {
+                Err("the shift distance is 32 or more")
+            }
             (op, source) => Ok(Step::Alu(op, source)),
         }
     }

@@ -188,8 +188,8 @@ mod tests {
             ("1,40 0 0 12", 0, "past the last"),
             ("2,21 9 0 1,6 0 0 0", 0, "past the last"),
             ("2,52 0 0 0,6 0 0 0", 0, "divides by 0"),
-            ("2,100 0 0 32,6 0 0 0", 0, "shifts"),
-            ("2,96 0 0 3,6 0 0 0", 0, "before it is written"),
+            ("2,100 0 0 32,6 0 0 0", 0, "shift distance"),
+            ("2,96 0 0 3,6 0 0 0", 0, "before writing it"),
             ("2,96 0 0 16,6 0 0 0", 0, "no such memory cell"),
             ("2,255 0 0 0,6 0 0 0", 0, "no such instruction"),
             ("2,40 0 0 4294963256,6 0 0 0", 0, "extension"),
@@ -198,7 +198,7 @@ mod tests {
             (
                 "4,21 0 1 0,2 0 0 1,96 0 0 1,6 0 0 0",
                 2,
-                "before it is written",
+                "before writing it",
             ),
         ] {
             let error = Classic::parse(text).unwrap_err();

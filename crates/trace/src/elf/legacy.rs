@@ -129,7 +129,10 @@ pub fn read_legacy(bytes: &[u8]) -> Result<LegacyObject, ElfProblem> {
 }
 
 /// Returns the maps, and the index of each map by its offset in the section.
-#[allow(clippy::type_complexity, reason = "a list and an index into it")]
+#[allow(
+    clippy::type_complexity,
+    reason = "the maps and their indexes by offset"
+)]
 fn maps(
     file: &File<'_>,
     index: SectionIndex,

@@ -83,8 +83,7 @@ pub(crate) const COLUMNS: &[Column] = &[
     },
     Column {
         title: "MINUTE",
-        help: "the last 60 windows, each row scaled to its peak, at least half a CPU; sorts by \
-            average",
+        help: "CPU use, last 60 windows, scaled to the row's peak or half a CPU; sorts by average",
         width: 12,
         widest: 60,
         priority: 2,

@@ -74,7 +74,7 @@ impl FileOptions<'_> {
             .rposition(|&b| b != b'/')
             .map_or(0, |at| at + 1);
         let problem = if !path.is_absolute() {
-            "does not begin with a slash"
+            "does not start with a slash"
         } else if end > PREFIX_MAX {
             "is longer than 255 bytes"
         } else {

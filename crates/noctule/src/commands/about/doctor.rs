@@ -182,7 +182,7 @@ fn meter_table(zones: &[Zone], unread: &[UnreadZone], paint: Paint) -> String {
         let why = match &unread.why {
             Unread::Refused(why) => format!("not read: {}", escape(why)),
             Unread::Covered(by) => {
-                format!("not read: it measures the same energy as {}", escape(by))
+                format!("not read: measures the same energy as {}", escape(by))
             }
         };
         let path = escape(&unread.zone.path);

@@ -100,7 +100,7 @@ fn load(window: &Window, config: &Config) -> Result<(Arc<Feed>, Published)> {
     }
     window::warn(events.damages().iter());
     tracing::info!("read {} batches", count(thinned.count()));
-    let snapshot = snapshot.context("nothing in the recording can be read")?;
+    let snapshot = snapshot.context("no batch in the recording can be read")?;
     Ok((feed, Published::new(snapshot)))
 }
 

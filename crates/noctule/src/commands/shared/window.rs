@@ -290,7 +290,7 @@ impl Window {
         let Some(first) = batches.next() else {
             warn(batches.damages().iter());
             bail!(
-                "nothing in this part of the recording can be read; {}",
+                "no batch in this part of the recording can be read; {}",
                 why(batches.damages())
             );
         };
@@ -365,7 +365,7 @@ pub(crate) fn nothing_in(tape: &Tape, folder: &Path) -> String {
     let folder = folder.display();
     if tape.damages().next().is_some() {
         return format!(
-            "{folder}: nothing in the recording can be read; `noctule tape info` shows the damage"
+            "{folder}: no batch in the recording can be read; `noctule tape info` shows the damage"
         );
     }
     format!(
@@ -614,7 +614,7 @@ mod tests {
             answer.map_or_else(|error| error.to_string(), |_| String::new())
         };
         let nothing = said(2, next - 3);
-        assert!(nothing.starts_with("nothing in this part"), "{nothing}");
+        assert!(nothing.starts_with("no batch in this part"), "{nothing}");
         assert_eq!(said(2, 30), "");
         let one = said(2, next - 2);
         assert!(one.contains("only one batch of this part"), "{one}");
