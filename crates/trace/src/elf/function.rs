@@ -55,7 +55,7 @@ impl fmt::Display for NoFunction {
         match self {
             Self::Unknown(None) => f.write_str("there is no such symbol"),
             Self::Unknown(Some(near)) => write!(f, "did you mean {near}?"),
-            Self::UnknownVersion(all) => write!(f, "it has the versions {}", all.join(", ")),
+            Self::UnknownVersion(all) => write!(f, "available versions: {}", all.join(", ")),
             Self::Ambiguous(all) => write!(f, "there are several: {}", all.join(", ")),
         }
     }

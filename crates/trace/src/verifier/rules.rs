@@ -48,8 +48,8 @@ const ARGUMENT: &str = "argument";
 const CODE: &str = "instruction";
 const ATTACH: &str = "attach target";
 
-const CHECK_NULL: &str = "compare it with NULL first: if (!p) return 0;";
-const CHECK_INDEX: &str = "bound it right before its use, in an unsigned variable: \
+const CHECK_NULL: &str = "compare the pointer with NULL first: if (!p) return 0;";
+const CHECK_INDEX: &str = "bound the value right before its use, in an unsigned variable: \
     if (i >= sizeof(x)) return 0; or i &= sizeof(x) - 1;";
 const READ_KERNEL: &str = "read kernel memory with bpf_probe_read_kernel (BPF_CORE_READ), user memory \
     with bpf_probe_read_user, and fields of trusted pointers through their own type";
@@ -226,7 +226,7 @@ pub(super) const RULES: &[Rule] = &[
         BOUNDS,
         "{0} can be negative, and is used as an offset or a size",
         "its type is signed, or it was not compared with 0",
-        "use an unsigned type (__u32, __u64), or check that it is not negative",
+        "use an unsigned type (__u32, __u64), or check that the value is not negative",
     ),
     rule(
         "{} max value is outside of the allowed memory range",
@@ -305,7 +305,7 @@ pub(super) const RULES: &[Rule] = &[
         MEMORY,
         "a read from a map that is write-only for programs",
         "the map was created with BPF_F_WRONLY_PROG",
-        "create it without this flag",
+        "create the map without this flag",
     ),
     rule(
         "{} cannot write into {}",
@@ -318,7 +318,7 @@ pub(super) const RULES: &[Rule] = &[
         "only read is supported",
         MEMORY,
         "a write to a kernel structure",
-        "programs may only read it",
+        "programs may only read this structure",
         "change a copy instead",
     ),
     rule(
@@ -333,13 +333,14 @@ pub(super) const RULES: &[Rule] = &[
         COMPLEX,
         "the program has a loop",
         "this kernel rejects the backward jump from {0} to {1}, or allows it only with CAP_BPF",
-        "unroll it: #pragma unroll; or run it as root on Linux 5.3 or newer",
+        "unroll the loop: #pragma unroll; or run the program as root on Linux 5.3 or newer",
     ),
     rule(
         "BPF program is too large. Processed {} insn",
         COMPLEX,
         "the verifier gave up: too many steps",
-        "it checked {0} instructions over all paths, which is its limit: loops and branches multiply",
+        "the verifier checked {0} instructions over all paths, which is its limit: loops and \
+         branches multiply the paths",
         "use fewer iterations, bpf_loop (Linux 5.17), or a global function, which is verified \
          separately",
     ),
@@ -355,7 +356,7 @@ pub(super) const RULES: &[Rule] = &[
         FLOW,
         "an instruction is never reached",
         "no path leads to instruction {0}",
-        "remove it; in a handwritten program, a jump may be missing or too long",
+        "remove the instruction; in a handwritten program, a jump may be missing or too long",
     ),
     rule(
         "jump out of range from insn {} to {}",
@@ -369,14 +370,14 @@ pub(super) const RULES: &[Rule] = &[
         FLOW,
         "execution can run past the end of the program",
         "its last instruction is neither exit nor a jump",
-        "end it with: r0 = 0, exit",
+        "end the program with: r0 = 0, exit",
     ),
     rule(
         "jump into the middle of ldimm64 insn {}",
         FLOW,
         "a jump targets the middle of a constant",
-        "a 64-bit constant takes two instructions, of which {0} is the second",
-        "count it as two instructions",
+        "a 64-bit constant takes two instructions; instruction {0} is the second one",
+        "count the constant as two instructions",
     ),
     rule(
         "cannot call GPL-restricted function from non-GPL compatible program",
@@ -397,7 +398,7 @@ pub(super) const RULES: &[Rule] = &[
         "program of this type cannot use helper {}#{}",
         HELPER,
         "{0} cannot be called here",
-        "this program type may not call it",
+        "this program type may not call the function",
         "see bpf-helpers(7) for the allowed types; another section (program type) may allow it",
     ),
     rule(
@@ -442,7 +443,7 @@ pub(super) const RULES: &[Rule] = &[
         ARGUMENT,
         "this map type does not work with {1}",
         "the map has type {0}",
-        "see bpf-helpers(7) for the map types that it accepts",
+        "see bpf-helpers(7) for the map types that the function accepts",
     ),
     rule(
         "Unreleased reference id={} alloc_insn={}",
@@ -507,7 +508,7 @@ pub(super) const RULES: &[Rule] = &[
         LOCK,
         "a function is called while a lock is held",
         "between bpf_spin_lock and bpf_spin_unlock only instructions are allowed",
-        "call it before taking or after releasing the lock",
+        "call the function before taking or after releasing the lock",
     ),
     rule(
         "Locking two bpf_spin_locks are not allowed",
@@ -528,7 +529,7 @@ pub(super) const RULES: &[Rule] = &[
         LOCK,
         "an RCU section is not closed",
         "a path reaches the end without bpf_rcu_read_unlock",
-        "close it on every path",
+        "call bpf_rcu_read_unlock on every path",
     ),
     rule(
         "{} leaks addr {}",
@@ -653,7 +654,7 @@ pub(super) const RULES: &[Rule] = &[
         "div by zero",
         CODE,
         "a division by the constant 0",
-        "the verifier rejects it because it can never work",
+        "the verifier rejects the division because it can never work",
         "correct the constant",
     ),
     rule(
@@ -668,21 +669,21 @@ pub(super) const RULES: &[Rule] = &[
         CODE,
         "the load of a 64-bit constant is invalid",
         "its second half is missing or not empty",
-        "correct it; a relocation may be wrong",
+        "correct the second half; a relocation may be wrong",
     ),
     rule(
         "func '{}' doesn't have {}-th argument",
         ATTACH,
         "the program reads an argument that the function does not have",
         "{0} has fewer than {1} arguments on this kernel",
-        "check its prototype: bpftool btf dump file /sys/kernel/btf/vmlinux",
+        "check the prototype of the function: bpftool btf dump file /sys/kernel/btf/vmlinux",
     ),
     rule(
         "func '{}' arg{} {}",
         ATTACH,
         "an argument cannot be read this way",
         "argument {1} of {0} {2}",
-        "read it with its own type",
+        "read the argument with its own type",
     ),
     rule(
         "FENTRY/FEXIT program can only be attached to another program annotated with BTF",
