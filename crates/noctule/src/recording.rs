@@ -87,7 +87,7 @@ impl Recording {
             return Ok(());
         }
         let what = match lost.as_slice() {
-            [] => "not everything was written".to_owned(),
+            [] => "some data was not written".to_owned(),
             lost => format!("it lacks {}", lost.join(", ")),
         };
         let trouble = trouble.map(|trouble| format!(": {trouble}"));

@@ -263,7 +263,7 @@ impl Segment {
                     self.unfinished = Some((offset, NO_END));
                     return Ok(offset);
                 }
-                None => Err("not a line that noctule writes".to_owned()),
+                None => Err("not a valid line of the index".to_owned()),
             };
             match parsed {
                 Ok(Line::Flush(flush)) => self.flushes.push(flush),

@@ -437,7 +437,7 @@ mod tests {
             pid: 4711,
             wchan: None,
         });
-        let words = "kill -CONT 4711, if that is not intended";
+        let words = "kill -CONT 4711, unless the stop is intended";
         assert_eq!(advice(&reason).as_deref(), Some(words));
     }
 

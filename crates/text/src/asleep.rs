@@ -57,7 +57,7 @@ fn part(it: &AsleepThreads) -> String {
 /// Describes how to let the threads continue.
 pub(crate) fn release(it: &AsleepThreads) -> Option<String> {
     Some(match it.kind {
-        Asleep::Stopped => format!("kill -CONT {}, if that is not intended", it.pid),
+        Asleep::Stopped => format!("kill -CONT {}, unless the stop is intended", it.pid),
         Asleep::Traced => format!("end the tracer (TracerPid in /proc/{}/status)", it.pid),
         Asleep::Frozen => "thaw the cgroup (cgroup.freeze, or freezer.state of v1)".to_owned(),
         Asleep::MemoryLimit => {
@@ -113,8 +113,8 @@ mod tests {
         };
         assert_eq!(
             asleep("a", 5_000_000_000, &[stopped]),
-            "a: stopped: none of its 1 thread ran or wanted a CPU in 5.00s: 1 stopped by a signal. Try: kill -CONT 4711, if \
-             that is not intended"
+            "a: stopped: none of its 1 thread ran or wanted a CPU in 5.00s: 1 stopped by a signal. Try: kill \
+             -CONT 4711, unless the stop is intended"
         );
     }
 }

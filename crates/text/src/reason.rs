@@ -313,7 +313,7 @@ fn held(reason: &Reason) -> String {
     let nearly_used = reason.quota.as_ref().filter(|_| hardly_throttled(reason));
     let mut words = match nearly_used {
         Some(quota) => format!(
-            "held by {limit}: it used {} of that",
+            "held by {limit}: it used {} of the limit",
             part(quota.used.min(1.0))
         ),
         None => format!("held back {throttled} of its wanted time by {limit}"),
@@ -672,7 +672,7 @@ mod tests {
         (quota.used, quota.gain) = (0.97, 0.031);
         assert_eq!(
             sentence(&reason),
-            "held by the limit of 1.5 CPUs of /above: it used 97.0% of that; it also waited 17.0% behind hog, \
+            "held by the limit of 1.5 CPUs of /above: it used 97.0% of the limit; it also waited 17.0% behind hog, \
              and would gain at most 3.1% more CPU time without that wait"
         );
         reason.throttled = 0.8;

@@ -128,8 +128,8 @@ fn an_index_that_was_lost_or_cut_is_said() {
         (1, &begun, Some("the last line is incomplete")),
         // The recorder may still be writing the line.
         (2, &begun, None),
-        (2, &zeros, Some("not a line that noctule writes")),
-        (2, &long, Some("not a line that noctule writes")),
+        (2, &zeros, Some("not a valid line of the index")),
+        (2, &long, Some("not a valid line of the index")),
         (1, &pipe("index"), Some("not a regular file")),
         (1, &pipe("meta.json"), Some("not a regular file")),
         (2, &|_: &Path| {}, None),

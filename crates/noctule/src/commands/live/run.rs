@@ -302,7 +302,7 @@ fn look_once(mut builder: ReportBuilder, batch: Batch) -> Option<ReportBuilder> 
         text.push_str(&drawn);
         text.push('\n');
     }
-    text.push_str("live view: noctule top; why a feature is off: noctule doctor\n");
+    text.push_str("live view: noctule top; status of features: noctule doctor\n");
     if print::ascii_only() {
         text = noctule_text::ascii(&text);
     }
