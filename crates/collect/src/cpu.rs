@@ -289,7 +289,7 @@ fn self_cost(agent: &Agent) -> Feature {
         id,
         "the cost of BPF programs cannot be measured: BPF statistics need CAP_SYS_ADMIN",
     )
-    .mended_by("run as root; nothing else needs this capability")
+    .mended_by("run as root; no other feature needs this capability")
 }
 
 fn merged(mut losses: Vec<Loss>, others: &[Loss]) -> Vec<Loss> {

@@ -172,7 +172,7 @@ pub struct LoadedEvents {
 #[allow(
     unsafe_code,
     reason = "a skeleton points into its object, which is Send although libbpf-rs does not declare \
-        it"
+        it as Send"
 )]
 // SAFETY: libbpf keeps no data about an object in the thread that loads it. All pointers of a
 // skeleton point into its own object and the memory of its maps. A value has one owner at a time.

@@ -197,9 +197,9 @@ impl<S: Copy> Metric<S> {
 }
 
 const NO_WAITS: &str = "waits are switched off in the configuration";
-const NO_PROCESSES: &str = "process events are switched off, or the kernel lacks a hook for them";
-const NO_TCP: &str = "TCP events are switched off, or the kernel lacks a hook for them";
-const NO_FILES: &str = "file events are switched off, or the kernel lacks a hook for them";
+const NO_PROCESSES: &str = "process events are switched off, or the kernel does not support them";
+const NO_TCP: &str = "TCP events are switched off, or the kernel does not support them";
+const NO_FILES: &str = "file events are switched off, or the kernel does not support them";
 const NO_METER: &str = "the machine has no readable energy meter, and no power model is configured";
 const NO_PMU: &str =
     "the machine has no such hardware counter, or the agent is not allowed to use it";
@@ -242,7 +242,7 @@ pub const METRICS: &[Metric] = &[
     counter("page_cache_accesses", Count("{access}"), Counters(&[Counter::PageReads, Counter::PageWrites]))
         .labels(&["op"])
         .help("Pages read through the page cache, and page-cache pages dirtied.")
-        .absent("the kernel has no suitable hook, or the agent lacks the privileges to use it"),
+        .absent("the kernel has no suitable hook, or the agent has no permission to use it"),
     counter("softirqs", Count("{softirq}"), Counters(&Counter::SOFTIRQS))
         .labels(&["vector"])
         .help("Softirqs, counted for the interrupted task, whether or not that task caused them.")

@@ -379,8 +379,8 @@ pub(crate) fn machine(facts: &Facts) -> Vec<Feature> {
             match facts.nominal_hertz {
                 Some(hertz) => noctule_text::frequency(hertz as f64),
                 None => {
-                    "the machine does not report its nominal frequency: frequencies are cycles / \
-                         CPU time"
+                    "the machine does not report its nominal frequency: frequencies are computed \
+                         as cycles / CPU time"
                         .into()
                 }
             },

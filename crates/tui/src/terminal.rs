@@ -158,7 +158,7 @@ pub(crate) fn drive(
             return Err(io::Error::other("a thread of noctule panicked"));
         }
         if matches!(event, Err(RecvTimeoutError::Disconnected)) {
-            return Err(io::Error::other("cannot read the keyboard any more"));
+            return Err(io::Error::other("cannot read the keyboard"));
         }
         if app.quit || ends.stop.load(Ordering::Relaxed) {
             return Ok(End::Quit);

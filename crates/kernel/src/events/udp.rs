@@ -340,7 +340,7 @@ fn open(
             .followed
             .reuse_fd(shared.followed.as_fd())
             .and_then(|()| maps.wanted_cgroups.reuse_fd(shared.wanted_cgroups.as_fd()));
-        reused.context("sharing the maps of the filters")?;
+        reused.context("sharing the filter maps")?;
     }
     for mut program in open.open_object_mut().progs_mut() {
         let name = program.name().to_string_lossy().into_owned();

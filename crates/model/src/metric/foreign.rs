@@ -134,7 +134,7 @@ pub const FOREIGN_METRICS: &[ForeignMetric] = &[
     not(Cadvisor, "container_ulimits_soft", NO_SPEC),
     not(Cadvisor, "container_file_descriptors", "file descriptors are not counted"),
     not(Cadvisor, "container_sockets", "sockets are not counted: see `noctule_container_tcp_connections`"),
-    not(Cadvisor, "container_tasks_state", "a state changes too often for a gauge: see `noctule_container_sched_wait_seconds_total`"),
+    not(Cadvisor, "container_tasks_state", "thread states change too often for a gauge: see `noctule_container_sched_wait_seconds_total`"),
     not(Cadvisor, "container_start_time_seconds", "the start time of a container is not known"),
     not(Cadvisor, "container_last_seen", "a series exists only as long as its container"),
     not(Cadvisor, "container_hugetlb_*", NO_MEMORY),

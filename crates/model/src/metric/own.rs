@@ -173,7 +173,7 @@ pub const SELF_METRICS: &[Metric<SelfSource>] = &[
          now. `limit=\"events.destinations\"` is the table of destinations in the \
          kernel; further destinations of these groups are counted as `_other`. A warning in the \
          log names each group.")
-        .absent("TCP events are switched off, the kernel lacks a hook for them, or a recording is served"),
+        .absent("TCP events are switched off, the kernel does not support them, or a recording is served"),
     counter("self_web_refused", Count("{request}"), SelfSource::WebRefused)
         .labels(&["reason"])
         .help("Requests and connections refused by the agent's HTTP server: `no_credentials`, \

@@ -112,7 +112,7 @@ pub(super) const RULES: &[Rule] = &[
         ARGUMENT,
         "{0} has the wrong type for this function",
         "{0} is {1}, but the function expects {2}",
-        "pass what the function expects: a stack address or a map value for memory, or the map itself; \
+        "pass the expected type: a stack address or a map value for memory, or the map itself; \
          copy other memory to the stack first",
     ),
     rule(
@@ -218,7 +218,7 @@ pub(super) const RULES: &[Rule] = &[
         "{} unbounded memory access, {}",
         BOUNDS,
         "{0} can be any number, and is used as an offset or a size",
-        "no comparison on this path bounds it, or the compiler compared a copy",
+        "no comparison on this path bounds the value, or the compiler compared a copy",
         CHECK_INDEX,
     ),
     rule(
@@ -450,7 +450,7 @@ pub(super) const RULES: &[Rule] = &[
         REFERENCE,
         "a reference is acquired but not released",
         "the reference acquired by instruction {1} is still held at the end of this path",
-        "release it on every path: bpf_sk_release, bpf_ringbuf_submit or bpf_ringbuf_discard, \
+        "release the reference on every path: bpf_sk_release, bpf_ringbuf_submit or bpf_ringbuf_discard, \
          bpf_task_release",
     ),
     rule(
@@ -458,7 +458,7 @@ pub(super) const RULES: &[Rule] = &[
         REFERENCE,
         "a reference is acquired but not released",
         "the program ends on this path while it still holds a reference",
-        "release it on every path: bpf_sk_release, bpf_ringbuf_submit or bpf_ringbuf_discard, \
+        "release the reference on every path: bpf_sk_release, bpf_ringbuf_submit or bpf_ringbuf_discard, \
          bpf_task_release",
     ),
     rule(

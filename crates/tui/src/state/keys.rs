@@ -289,7 +289,7 @@ pub(crate) const TRAVEL_KEYS: &[Binding] = &[
     bind(&[char(' ')], NOT_CHOOSING, Action::Pause, "stop, or play", None),
     bind(&[char('v')], NOT_TYPING, Action::Travel(Travel::Verdict), "go to the next verdict", Some("verdict")),
     bind(&[key(KeyCode::Enter)], GOTO, Action::Accept, "go to the time", Some("go")),
-    bind(&[key(KeyCode::Esc)], GOTO, Action::Back, "stay at this time", Some("stay")),
+    bind(&[key(KeyCode::Esc)], GOTO, Action::Back, "keep current time", Some("stay")),
     bind(&[key(KeyCode::Backspace)], GOTO, Action::Erase, "delete the last character", None),
     bind(&[ctrl('u')], GOTO, Action::EraseAll, "delete all", None),
 ];

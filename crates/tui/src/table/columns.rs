@@ -199,7 +199,7 @@ pub(crate) const COLUMNS: &[Column] = &[
     },
     Column {
         title: "HURTS/s",
-        help: "time that others waited behind it, per second",
+        help: "time that other groups waited behind this group, per second",
         width: 8,
         widest: 8,
         priority: 8,
@@ -209,7 +209,7 @@ pub(crate) const COLUMNS: &[Column] = &[
     },
     Column {
         title: "WAIT%",
-        help: "waiting, as a share of the time that its threads wanted the CPU",
+        help: "waiting time as a share of the time that threads wanted the CPU",
         width: 6,
         widest: 6,
         priority: 4,

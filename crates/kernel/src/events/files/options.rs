@@ -106,7 +106,7 @@ pub(super) fn open(
             .followed
             .reuse_fd(shared.followed)
             .and_then(|()| open.maps.wanted_cgroups.reuse_fd(shared.wanted_cgroups));
-        reused.context("sharing the maps of the filters")?;
+        reused.context("sharing the filter maps")?;
     }
     for mut program in open.open_object_mut().progs_mut() {
         let chosen = targets.iter().any(|t| program.name() == t.program);

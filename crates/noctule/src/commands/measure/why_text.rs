@@ -35,7 +35,7 @@ pub(crate) fn draw(why: &Why, paint: Paint) -> String {
     let mut out = String::new();
     if let Some(asked) = &why.asked {
         let (pid, comm) = (asked.id.pid, &asked.comm);
-        let words = format!("{pid} ({comm}) is in {name}: this answer is for the whole group");
+        let words = format!("{pid} ({comm}) is in {name}: this report covers the whole group");
         out.push_str(&paint.folded(Tone::Strong, &escape(&words), 2));
     }
     out.push_str(&(paint.folded(Tone::Strong, &answer, 2) + "\n"));
@@ -234,7 +234,7 @@ fn allowed(why: &Why, row: &WaitReportRow) -> Vec<String> {
         ));
     }
     if why.idle == Some(true) {
-        words.push("only CPU time that nothing else wants (cpu.idle=1)".to_owned());
+        words.push("CPU time only when no other group wants it (cpu.idle=1)".to_owned());
     } else if let Some(weight) = why.weight {
         let (name, value, usual) = (weight.name(), weight.value(), weight.usual());
         words.push(format!("CPU {name} {value} (default {usual})"));

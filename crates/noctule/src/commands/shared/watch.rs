@@ -118,7 +118,9 @@ fn of_command(
         },
     )?;
     if !followed.complete {
-        tracing::warn!("the final counters of a process did not arrive; its row may be incomplete");
+        tracing::warn!(
+            "the final counters of a process did not arrive; the process's row may be incomplete"
+        );
     }
     Ok((builder, followed.code))
 }

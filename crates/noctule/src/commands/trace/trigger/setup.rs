@@ -242,7 +242,7 @@ impl Setup {
                 "hist is a command of its own: noctule hist {event} 'keys=...'"
             ))),
             Command::EnableHist(of) | Command::DisableHist(of) => bail!(Usage(format!(
-                "enable_hist and disable_hist switch tables, which noctule hist makes: noctule hist \
+                "enable_hist and disable_hist switch the tables of noctule hist: noctule hist \
                  {0}:{1} 'keys=...' {event} 'enable_hist:{0}:{1}'",
                 of.system, of.event
             ))),
