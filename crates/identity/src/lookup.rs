@@ -161,7 +161,7 @@ impl Shares {
         let taken = self.taken.entry(user).or_default();
         if *taken >= SHARE {
             return Err(format!(
-                "reading this user's files took more than {} ms within {} s",
+                "reading this user's container files took more than {} ms within {} s",
                 SHARE.as_millis(),
                 PERIOD.as_secs()
             ));

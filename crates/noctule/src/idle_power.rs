@@ -92,7 +92,7 @@ fn read(path: &Path, machine: &str) -> io::Result<Vec<LearnedIdle>> {
     let (of, learned) = text.split_once('\n').unwrap_or_default();
     if of != machine {
         tracing::info!(
-            "learning idle power anew, because {} is from another machine",
+            "learning idle power again, because {} is from another machine",
             path.display()
         );
         return Ok(Vec::new());

@@ -61,7 +61,7 @@ pub(super) fn cpu_time(facts: &Facts, unlisted: Option<&Error>) -> Feature {
         Some(error) => Feature::degraded(
             id,
             format!(
-                "{how}; this kernel rejects the programs that list threads that have run, so each \
+                "{how}; this kernel rejects the programs that list recently run threads, so each \
                 batch reads all threads, at about 1 µs per thread: {}",
                 error.chain()
             ),

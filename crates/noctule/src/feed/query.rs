@@ -262,7 +262,7 @@ impl HistoryQuery {
         let pair = match query.get("pair") {
             None => None,
             Some(text) => Some(ids(text).ok_or_else(|| {
-                Refusal::Query("pair: must be two ids of owners, VICTIM-CULPRIT".into())
+                Refusal::Query("pair: must be the ids of two owners, VICTIM-CULPRIT".into())
             })?),
         };
         Ok(Self {

@@ -207,8 +207,8 @@ const END: &[EventField] = &[
          process.",
         get!(tcp, TcpChange::Close { retransmits, .. } => retransmits.map(Value::from))),
     number("rtt_seconds",
-        "Smoothed round-trip time. Absent if none was measured, and if the kernel could not \
-         time the handshake (retransmitted SYN or SYN-ACK, SYN cookie), because the wrong \
+        "Smoothed round-trip time. Absent if none was measured, or if the kernel could not time \
+         the handshake (retransmitted SYN or SYN-ACK, SYN cookie), because the wrong \
          sample would remain in the average.",
         get!(tcp, TcpChange::Close { rtt_us, .. } => rtt_us.map(|us| Value::Number(f64::from(us) / 1e6)))),
 ];

@@ -269,7 +269,7 @@ pub(crate) const COLUMNS: &[Column] = &[
     },
     Column {
         title: "CAUSES",
-        help: "causes of its waits, by share",
+        help: "causes of the group's waits, by share",
         width: 8,
         widest: 16,
         priority: 6,
@@ -279,7 +279,7 @@ pub(crate) const COLUMNS: &[Column] = &[
     },
     Column {
         title: "CULPRIT",
-        help: "the other group that had the CPU for most of its waits",
+        help: "the other group that had the CPU for most of the waits",
         width: 9,
         widest: 24,
         priority: 2,
@@ -299,7 +299,7 @@ pub(crate) const COLUMNS: &[Column] = &[
     },
     Column {
         title: "VERDICT",
-        help: "the verdict on the last seconds, compared with its own history",
+        help: "verdict on the last window, compared with the group's own history",
         width: 11,
         widest: 20,
         priority: 1,

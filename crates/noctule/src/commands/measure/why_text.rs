@@ -90,7 +90,7 @@ pub(crate) fn draw(why: &Why, paint: Paint) -> String {
         let most = escape(&most.name(why.level));
         line(
             "hurts",
-            &format!("others waited {rate} per second behind it, {most} the most"),
+            &format!("other groups waited {rate} per second behind this group, {most} longest"),
         );
     }
     each_cpu(why, &mut line);
@@ -214,7 +214,7 @@ fn course(why: &Why) -> String {
 fn waiting(row: &WaitReportRow) -> String {
     let longest = duration(row.waiting.longest_ns);
     match row.waiting.threads {
-        1 => format!("1 thread runnable, waiting for {longest}"),
+        1 => format!("1 thread runnable but not running for {longest}"),
         threads => format!("{threads} threads runnable and waiting, the longest for {longest}"),
     }
 }
