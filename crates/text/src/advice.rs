@@ -137,7 +137,7 @@ pub fn advice(reason: &Reason) -> Option<String> {
             }
         }
         VerdictKind::HurtByKernel => {
-            "find what keeps the kernel threads busy (noctule stat --by process, /proc/softirqs)"
+            "find the cause of the busy kernel threads (noctule stat --by process, /proc/softirqs)"
                 .to_owned()
         }
         VerdictKind::HurtByHost => {

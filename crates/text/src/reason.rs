@@ -50,7 +50,7 @@ pub fn sentence(reason: &Reason) -> String {
     }
     if let Some(unusual) = reason.unusual {
         let (p99, times) = (duration(unusual.p99_ns), unusual.times);
-        words.push_str(&format!("; p99 {p99} is {times:.0} times the usual"));
+        words.push_str(&format!("; p99 {p99} is {times:.0} times the usual value"));
     }
     if reason.provisional {
         words.push_str(" (provisional)");
@@ -717,7 +717,7 @@ mod tests {
         assert_eq!(
             sentence(&reason),
             "its own threads wait for each other 30.0% of their wanted time; p99 45.6ms is 12 \
-             times the usual (provisional)"
+             times the usual value (provisional)"
         );
     }
 }

@@ -365,7 +365,10 @@ fn tables_are_as_they_were() {
                 _ => text,
             };
             assert!(look != "ascii-80" || text.is_ascii(), "{table}: {text}");
-            assert!(!text.contains("\x1b[4"), "{table} has a background: {text}");
+            assert!(
+                !text.contains("\x1b[4"),
+                "{table} sets a background colour: {text}"
+            );
             now.push((format!("{table}-{look}"), text));
         }
     }
@@ -410,7 +413,7 @@ fn compare(now: &[(String, String)]) {
     for (name, text) in now {
         let path = folder.join(format!("{name}.txt"));
         if std::env::var_os("NOCTULE_BLESS").is_some() {
-            std::fs::write(&path, text).expect("it can be written");
+            std::fs::write(&path, text).expect("the file can be written");
         }
         let golden = std::fs::read_to_string(&path).unwrap_or_default();
         if golden != *text {

@@ -75,8 +75,8 @@ impl Host {
         match mounts.into_iter().find(missing) {
             None => Ok(()),
             Some((name, folder, file)) => Err(Usage(format!(
-                "host.{name} is {}, which has no {file}: it must be a mount of the host's \
-                 {name}fs, by default /{name}",
+                "host.{name} is {}, which has no {file}: must be a mount of the host's {name}fs, \
+                 by default /{name}",
                 folder.display()
             ))),
         }

@@ -247,7 +247,7 @@ pub(super) const RULES: &[Rule] = &[
         "invalid zero-sized read",
         BOUNDS,
         "a size can be 0",
-        "the function needs at least 1",
+        "the function needs a size of at least 1",
         "check that the size is not 0 first",
     ),
     rule(

@@ -40,7 +40,7 @@ pub(crate) fn lines(app: &App, width: usize, palette: &Palette) -> Vec<Line<'sta
     if cpus.now().is_empty() {
         lines.push(Line::raw(match app.shown.window {
             None => " no window has ended yet",
-            Some(_) => " no figures per CPU: an older noctule made this recording",
+            Some(_) => " no values per CPU: an older noctule made this recording",
         }));
         return lines;
     }

@@ -44,8 +44,8 @@ pub(crate) fn lines(
     }
     if detail.gone {
         let gone = match line.item.waited {
-            Some(_) => "  gone, or did not wait: last figures",
-            None => "  gone, or idle for a minute: last figures",
+            Some(_) => "  ended or did not wait: last values",
+            None => "  ended or idle for a minute: last values",
         };
         title.push(Span::styled(gone, palette.alarm));
     }

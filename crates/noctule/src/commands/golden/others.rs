@@ -216,7 +216,7 @@ fn other_answers_are_as_they_were() {
     for (answer, text) in drawn(Paint::colours(80)) {
         assert!(
             !text.contains("\x1b[4"),
-            "{answer} has a background: {text}"
+            "{answer} sets a background colour: {text}"
         );
         now.push((format!("{answer}-colours-80"), text));
     }

@@ -199,7 +199,10 @@ fn notes(report: &Report, energy: &EnergyReport, paint: Paint) -> String {
         let name = text::zone_name(&zone.zone);
         if zone.state != FeatureState::On {
             let reason = zone.reason.as_deref().unwrap_or("unknown");
-            note(&format!("{name}: not read at the end: {}", escape(reason)));
+            note(&format!(
+                "{name}: not read at the end of the window: {}",
+                escape(reason)
+            ));
         }
         if zone.still {
             let update = text::duration(zone.zone.update_ns);

@@ -148,8 +148,8 @@ fn why_hidden(functions: &Functions, restrict: &str) -> Option<String> {
         return Some("it is empty, perhaps because a container runtime masks it".to_owned());
     }
     let mend = match restrict.trim() {
-        "0" | "1" => "CAP_SYSLOG shows them",
-        _ => "kernel.kptr_restrict=1 and CAP_SYSLOG show them",
+        "0" | "1" => "add CAP_SYSLOG to see them",
+        _ => "set kernel.kptr_restrict=1 and add CAP_SYSLOG to see them",
     };
     Some(format!("all its addresses are 0: {mend}"))
 }
@@ -209,7 +209,7 @@ mod tests {
             why(text, restrict).is_some_and(|why: String| why.contains(words))
         };
         assert!(contains("", "1\n", "it is empty"));
-        assert!(contains(zeros, "1\n", ": CAP_SYSLOG shows"));
+        assert!(contains(zeros, "1\n", ": add CAP_SYSLOG"));
         assert!(contains(zeros, "2\n", "kernel.kptr_restrict=1"));
         assert_eq!(why(shown, "0\n"), None);
     }
