@@ -352,7 +352,7 @@ mod tests {
             ),
             (
                 "basic_auth_users: {a: hunter2}\n",
-                "user 1 (sorted by name) is not a bcrypt hash",
+                "user number 1 (in order of name) is not a bcrypt hash",
             ),
             ("basic_auth_users: [hunter2]\n", "expected a map"),
             ("basic_auth_users: {hunter2: a\n", "YAML"),

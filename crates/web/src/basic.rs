@@ -52,13 +52,13 @@ impl Users {
         for (at, hash) in users.values().enumerate() {
             let parts = hash.parse::<bcrypt::HashParts>().map_err(|_| {
                 format!(
-                    "the password of user {} (sorted by name) is not a bcrypt hash: create one with `htpasswd -nBC 10 \"\"`",
+                    "the password of user number {} (in order of name) is not a bcrypt hash: create one with `htpasswd -nBC 10 \"\"`",
                     at + 1
                 )
             })?;
             if parts.get_cost() > MOST_COST {
                 return Err(format!(
-                    "the hash of user {} (sorted by name) has cost {}: the maximum is {MOST_COST}, and 10 is usual",
+                    "the hash of user number {} (in order of name) has cost {}: the maximum is {MOST_COST}, and 10 is usual",
                     at + 1,
                     parts.get_cost()
                 ));

@@ -43,7 +43,7 @@ impl Headers {
             let lower = name.to_ascii_lowercase();
             let Some(name) = ALLOWED.iter().find(|allowed| allowed.as_str() == lower) else {
                 return Err(format!(
-                    "header {} (sorted by name) is not one of {}",
+                    "header number {} (in order of name) is not one of {}",
                     at + 1,
                     ALLOWED.map(|name| name.to_string()).join(", ")
                 ));

@@ -159,7 +159,7 @@ pub(super) fn events_query(query: &Query) -> Result<EventsQuery, Refusal> {
     let from_ns = moment(query, "from", 0)?;
     let to_ns = moment(query, "to", u64::MAX)?;
     if from_ns > to_ns {
-        return Err(Refusal::Query("from: must not be after to".into()));
+        return Err(Refusal::Query("from: must not be after `to`".into()));
     }
     Ok(EventsQuery {
         from_ns,
@@ -220,7 +220,7 @@ pub(super) fn episodes_query(query: &Query) -> Result<(u64, u64, usize), Refusal
     let (from_ns, to_ns) = (moment(query, "from", 0)?, moment(query, "to", u64::MAX)?);
     match from_ns < to_ns {
         true => Ok((from_ns, to_ns, number(query, "limit", 12, MOST_HURT)?)),
-        false => Err(Refusal::Query("from: must be before to".into())),
+        false => Err(Refusal::Query("from: must be before `to`".into())),
     }
 }
 
@@ -252,7 +252,7 @@ impl HistoryQuery {
             to_ns.saturating_sub(seconds as u64 * 1_000_000_000),
         )?;
         if from_ns >= to_ns {
-            return Err(Refusal::Query("from: must be before to".into()));
+            return Err(Refusal::Query("from: must be before `to`".into()));
         }
         let id = "the id of an owner";
         let waits_of = match query.get("waits_of") {

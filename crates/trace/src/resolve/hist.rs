@@ -178,7 +178,7 @@ impl Resolver<'_> {
 
     fn reject_unsupported(&mut self, hist: &Hist) {
         let words = "Variables and actions need a single event";
-        let help = "they do not work with a pattern of events or a table shared by `name=`";
+        let help = "variables and actions do not work with a pattern of events or a table shared by `name=`";
         let variables = hist.vars.iter().map(|variable| variable.name.span);
         let actions = hist.actions.iter().map(|action| action.handler.span);
         for span in variables.chain(actions) {

@@ -65,7 +65,7 @@ fn job(program: &ForeignProgram, other: Option<&str>, args: &LoadArgs) -> Result
         // Without an attachment, the program is only verified.
         Err(_) if args.no_attach => Target::Elsewhere("is only verified"),
         Err(NoTarget::Incomplete(form)) => bail!(Usage(format!(
-            "{shown}: its section does not say what to attach to: add --attach {shown}={form}"
+            "{shown}: its section does not name an attach point: add --attach {shown}={form}"
         ))),
         Err(NoTarget::Unknown) => bail!(Usage(format!(
             "{shown}: libbpf has no section {}; did you mean {}?",
