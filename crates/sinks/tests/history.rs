@@ -161,12 +161,29 @@ fn episodes_have_the_groups_that_were_hurt_and_their_kills() {
     assert_eq!(all["oom_kills"], json!([kill]));
     assert_eq!(
         (&all["from_unix_nano"], &all["to_unix_nano"]),
-        (&json!(5 * SECOND), &json!(10 * SECOND)),
-        "the judged window began there"
+        (&json!(9 * SECOND), &json!(10 * SECOND)),
+        "the first point began there"
     );
     let none = json(0, None);
     assert_eq!((&none["rows"], &none["more"]), (&json!([]), &json!(1)));
     assert_eq!(none["oom_kills"], Value::Null, "events are not kept");
+}
+
+#[test]
+fn episodes_before_the_first_point_are_left_out() {
+    let mut view = view(true, Measured::NONE.with(Counter::Wait(Cause::Neighbour)));
+    let mut point = TimePoint::clone(&view.points[0]);
+    point.time_unix_ns = 20 * SECOND;
+    view.points = vec![Arc::new(point)];
+    let kills = [10, 20].map(|at| OomKill {
+        time_unix_ns: at * SECOND,
+        party: party(3),
+    });
+    let json = episodes_json(&view, (0, u64::MAX), 5, Some(&kills));
+    let json: Value = serde_json::from_str(&json).unwrap();
+    assert_eq!((&json["rows"], &json["more"]), (&json!([]), &json!(0)));
+    let kills = json["oom_kills"].as_array().unwrap();
+    assert_eq!(kills.len(), 1, "{kills:?}");
 }
 
 #[test]

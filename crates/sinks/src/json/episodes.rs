@@ -1,8 +1,9 @@
 //! The JSON of the verdicts over time.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
-use noctule_analysis::{Episode, HurtGroup, OwnerId, Party, TimelineView};
+use noctule_analysis::{Episode, HurtGroup, OwnerId, Party, TimePoint, TimelineView};
 use noctule_model::Level;
 use serde::Serialize;
 
@@ -17,18 +18,23 @@ pub struct OomKill {
     pub party: Party,
 }
 
-/// Returns the API's answer to `episodes`: at most `most` groups that were hurt in a range, those
-/// that were hurt most first. `kills` is `None` if events are not kept.
+/// Returns the API's answer to `episodes`: at most `most` groups that were hurt in the part of a range that the points
+/// and the judged windows cover, those that were hurt most first. `kills` is `None` if events are not kept.
 pub fn episodes_json(
     view: &TimelineView,
     (from_unix_ns, to_unix_ns): (u64, u64),
     most: usize,
     kills: Option<&[OomKill]>,
 ) -> String {
-    let mut groups = view.episodes(from_unix_ns, to_unix_ns);
+    // Windows and events are kept for longer than points, and an id is forgotten with its last point.
+    let begin = |point: &Arc<TimePoint>| point.time_unix_ns.saturating_sub(point.length_ns);
+    let from_unix_ns = from_unix_ns.max(view.points.first().map_or(0, begin));
+    let to_unix_ns = to_unix_ns.min(view.points.last().map_or(0, |it| it.time_unix_ns));
+    let (from, to) = view.judged_part(from_unix_ns, to_unix_ns);
+    let mut groups = view.episodes(from, to);
     let more = groups.len().saturating_sub(most);
     groups.truncate(most);
-    let inside = |ns: u64| (from_unix_ns..=to_unix_ns).contains(&ns);
+    let inside = |ns: u64| (from..=to_unix_ns).contains(&ns);
     let known = view.parties.iter().filter(|_| kills.is_some());
     let known = known.map(|(id, party)| (party.key(Level::Container), *id));
     let ids: HashMap<_, _> = known.collect();
@@ -46,13 +52,13 @@ pub fn episodes_json(
             name: name(view.parties.get(&restart.id)?),
         })
     });
-    let (from, to) = view.judged_part(from_unix_ns, to_unix_ns);
+    let kills = kills.map(|all| all.iter().filter(|it| inside(it.time_unix_ns)));
     to_string(&Answer {
         from,
-        to,
+        to: to.max(from),
         rows: groups.iter().map(GroupJson::new).collect(),
         more,
-        oom_kills: kills.map(|kills| kills.iter().map(kill).collect()),
+        oom_kills: kills.map(|kills| kills.map(kill).collect()),
         restarts: restarts.collect(),
     })
 }
