@@ -204,6 +204,10 @@ fn a_group_has_its_verdict_and_only_what_was_read() {
     let bare = json(1, &GroupFacts::default()).unwrap();
     assert_eq!(bare["hurt"]["verdict"]["kind"], "hurt_by_host");
     assert_eq!(bare["hurt"]["behind"][0]["name"], NAMES[1]);
+    assert_eq!(bare["verdict"]["kind"], "hurt_by_host");
+    let verdict = |id| json(id, &GroupFacts::default()).unwrap()["verdict"]["kind"].clone();
+    assert_eq!(verdict(2), "quiet");
+    assert_eq!(verdict(3), "held_by_quota", "its finding is not listed");
     for key in ["settings", "processes", "account"] {
         assert_eq!(bare[key], Value::Null, "{key}");
     }
@@ -218,6 +222,8 @@ fn a_group_has_its_verdict_and_only_what_was_read() {
     let read = json(1, &facts).unwrap();
     assert_eq!(read["settings"], json!({"cpu.limit": 0.2}));
     assert_eq!(read["processes"], json!([]));
-    assert_eq!(read["hurt"], Value::Null, "no window was judged by then");
+    for key in ["hurt", "verdict"] {
+        assert_eq!(read[key], Value::Null, "no window was judged by then");
+    }
     assert_eq!(json(7, &facts), None, "no owner has this number");
 }

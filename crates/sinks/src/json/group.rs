@@ -5,7 +5,7 @@ use noctule_analysis::{Account, OwnerId, PairSum, Party, TimeSpanQuery, Timeline
 use noctule_model::{Cause, Counter, CpuWeight, Level};
 use serde::Serialize;
 
-use super::history::{HurtJson, PartyJson, name};
+use super::history::{HurtJson, OwnerVerdict, PartyJson, name};
 use super::owner::OwnerJson;
 use super::settings::SettingsJson;
 use super::waits::{Named, blocked, party_owner};
@@ -116,7 +116,9 @@ pub fn group_json(
             .map(|it| seconds(it.waited_ns())),
         hurts: owner.filter(|_| has_waits).map(|it| seconds(it.hurts_ns)),
         causes,
+        energy: facts.energy,
         account: account.as_ref().filter(|_| has_waits).map(AccountJson::new),
+        verdict: judged.map(|window| OwnerVerdict::of(id, &window.verdicts())),
         hurt: hurt.map(HurtJson::new),
         culprits,
         victims,
@@ -148,6 +150,8 @@ struct Answer<'a> {
     causes: Option<Named<f64>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     account: Option<AccountJson>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    verdict: Option<OwnerVerdict>,
     #[serde(skip_serializing_if = "Option::is_none")]
     hurt: Option<HurtJson<'a>>,
     culprits: Vec<SideJson<'a>>,

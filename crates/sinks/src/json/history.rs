@@ -211,10 +211,18 @@ struct OwnerRow<'a> {
     verdict: Option<OwnerVerdict>,
 }
 
-/// The verdict on the owner in the last judged window.
+/// The verdict on an owner in the last judged window.
 #[derive(Serialize)]
-struct OwnerVerdict {
+pub(super) struct OwnerVerdict {
     kind: &'static str,
+}
+
+impl OwnerVerdict {
+    /// Returns the verdict on an owner; owners that are not in `verdicts` were quiet.
+    pub(super) fn of(id: OwnerId, verdicts: &HashMap<OwnerId, VerdictKind>) -> Self {
+        let kind = verdicts.get(&id).copied().unwrap_or_default();
+        Self { kind: kind.name() }
+    }
 }
 
 #[derive(Serialize)]
@@ -437,10 +445,6 @@ fn owners<'a, 'b>(
     }
     listed.truncate(rows.owners);
     let has_waits = span.has_waits();
-    let verdict = |id: &OwnerId| {
-        let kind = verdicts?.get(id).copied().unwrap_or_default();
-        Some(OwnerVerdict { kind: kind.name() })
-    };
     let row = |(party, owner): (&'a Party, &OwnerSum)| {
         let steps = span.buckets.iter().zip(&owner.steps);
         let causes = Cause::ALL
@@ -456,7 +460,7 @@ fn owners<'a, 'b>(
             hurts: has_waits.then(|| seconds(owner.hurts_ns)),
             causes: has_waits.then(|| Named(causes.collect())),
             cpus: steps.map(|(step, ns)| rate(step, *ns)).collect(),
-            verdict: verdict(&owner.id),
+            verdict: verdicts.map(|all| OwnerVerdict::of(owner.id, all)),
         }
     };
     listed.into_iter().map(row).collect()
