@@ -393,11 +393,16 @@ impl Feed {
             return Err(Refusal::NotYet(why.into()));
         }
         let state = self.state();
+        let parties = state.timeline.view().parties;
         let inside = state.log.within(wanted.from_ns, wanted.to_ns);
         let forgotten = state.log.forgotten();
         // The filter formats every event, so the lock is released first.
         drop(state);
-        let fits: Vec<_> = inside.into_iter().filter(|it| wanted.fits(it)).collect();
+        let unknown = |id| Refusal::Query(format!("owner: no owner has the id {id}"));
+        let party = wanted.owner.map(|id| parties.get(&id).ok_or(unknown(id)));
+        let party = party.transpose()?;
+        let fits = |it: &Arc<Event>| wanted.fits(it, party);
+        let fits: Vec<_> = inside.into_iter().filter(fits).collect();
         let all = fits.len();
         let events = at_most(fits, wanted.limit);
         let more = all - events.len();

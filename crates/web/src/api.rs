@@ -54,7 +54,10 @@ pub const RESOURCES: &[Resource] = &[
     Resource::new("episodes", &["from", "to", "limit"]),
     Resource::new("group", &["id", "from", "to", "seconds", "at"]),
     Resource::new("energy", &[]),
-    Resource::new("events", &["from", "to", "limit", "filter", "kind"]),
+    Resource::new(
+        "events",
+        &["from", "to", "limit", "filter", "kind", "owner"],
+    ),
     Resource::new("features", &[]),
     Resource::new(
         "history",

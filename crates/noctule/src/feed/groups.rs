@@ -38,7 +38,7 @@ impl Feed {
     }
 
     pub(super) fn group(&self, query: &Query) -> Result<String, Refusal> {
-        let id = owner_query(query)?;
+        let id = owner_query(query, "id")?;
         let Window { last, .. } = self.window()?;
         let wanted = HistoryQuery::parse(query, last.time_unix_ns)?;
         let view = self.state().timeline.view();

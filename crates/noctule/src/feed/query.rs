@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 use std::str::FromStr;
 
-use noctule_analysis::{OwnerId, Report, Row};
+use noctule_analysis::{OwnerId, Party, Report, Row};
 use noctule_model::{Cause, Counter, Event, Level, Measured, What};
 use noctule_sinks::events::event_line;
 use noctule_sinks::json::{HistoryRows, HistorySort};
@@ -151,6 +151,8 @@ pub(super) struct EventsQuery {
     pub(super) from_ns: u64,
     pub(super) to_ns: u64,
     pub(super) limit: usize,
+    /// The owner of the events' processes.
+    pub(super) owner: Option<OwnerId>,
     kinds: Vec<String>,
     filter: String,
 }
@@ -165,6 +167,7 @@ pub(super) fn events_query(query: &Query) -> Result<EventsQuery, Refusal> {
         from_ns,
         to_ns,
         limit: number(query, "limit", 200, MOST_EVENTS)?,
+        owner: owner_query(query, "owner")?,
         kinds: kinds(query)?,
         filter: filter(query),
     })
@@ -195,12 +198,20 @@ fn is_kind(name: &str, kind: &str) -> bool {
 }
 
 impl EventsQuery {
-    pub(super) fn fits(&self, event: &Event) -> bool {
+    /// Returns whether an event matches. `party` is the requested owner.
+    pub(super) fn fits(&self, event: &Event, party: Option<&Party>) -> bool {
         let name = event.what.name();
         let fits = |kind: &String| is_kind(name, kind);
-        // A gap concerns every kind of event.
-        let kind = self.kinds.is_empty() || name == "gap" || self.kinds.iter().any(fits);
-        kind && (self.filter.is_empty() || self.finds(event))
+        let of = |party: &Party| {
+            let process = event.process.as_ref();
+            let owner = process.and_then(|process| process.owner.clone());
+            let key = owner.map(|owner| Party::Group(owner).key(Level::Container));
+            key == Some(party.key(Level::Container))
+        };
+        // A gap concerns every kind and every owner.
+        let selected =
+            (self.kinds.is_empty() || self.kinds.iter().any(fits)) && party.is_none_or(of);
+        (selected || name == "gap") && (self.filter.is_empty() || self.finds(event))
     }
 
     fn finds(&self, event: &Event) -> bool {
@@ -225,9 +236,9 @@ pub(super) fn episodes_query(query: &Query) -> Result<(u64, u64, usize), Refusal
 }
 
 /// Parses the id of an owner, if one is given.
-pub(super) fn owner_query(query: &Query) -> Result<Option<OwnerId>, Refusal> {
-    let id = || value(query, "id", 0, "the id of an owner");
-    query.get("id").map(|_| id()).transpose()
+pub(super) fn owner_query(query: &Query, name: &str) -> Result<Option<OwnerId>, Refusal> {
+    let id = || value(query, name, 0, "the id of an owner");
+    query.get(name).map(|_| id()).transpose()
 }
 
 /// Selection of a part of the history.
@@ -254,11 +265,6 @@ impl HistoryQuery {
         if from_ns >= to_ns {
             return Err(Refusal::Query("from: must be before `to`".into()));
         }
-        let id = "the id of an owner";
-        let waits_of = match query.get("waits_of") {
-            None => None,
-            Some(_) => Some(value(query, "waits_of", 0, id)?),
-        };
         let pair = match query.get("pair") {
             None => None,
             Some(text) => Some(ids(text).ok_or_else(|| {
@@ -269,7 +275,7 @@ impl HistoryQuery {
             from_ns,
             to_ns,
             steps: number(query, "steps", 150, MOST_STEPS)?,
-            waits_of,
+            waits_of: owner_query(query, "waits_of")?,
             pair,
             strips: match query.get("strips") {
                 None => 0,
@@ -294,7 +300,55 @@ fn ids(text: &str) -> Option<(OwnerId, OwnerId)> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
+    use noctule_model::{CgroupId, Comm, EventProcess, Origin, Owner, ProcessId};
+
     use super::*;
+
+    #[test]
+    fn events_of_an_owner_leave_out_groups_whose_names_contain_its_name() {
+        let owner = |name: &str| {
+            Arc::new(Owner {
+                unit: Some(name.into()),
+                ..Owner::unknown(CgroupId(1))
+            })
+        };
+        let kill = |name: &str| Event {
+            time_unix_ns: 1,
+            process: Some(EventProcess {
+                id: ProcessId::default(),
+                start_unix_ns: 1,
+                comm: Comm::default(),
+                thread: None,
+                cgroup: CgroupId(1),
+                owner: Some(owner(name)),
+            }),
+            origin: Origin::Seen,
+            what: What::OomKill {
+                rss_bytes: None,
+                limit_bytes: None,
+            },
+        };
+        let mut query = EventsQuery {
+            from_ns: 0,
+            to_ns: 2,
+            limit: 1,
+            owner: None,
+            kinds: vec!["oom".into()],
+            filter: "a.service".into(),
+        };
+        let party = Party::Group(owner("a.service"));
+        let found = |query: &EventsQuery, party| {
+            ["a.service", "beta.service"].map(|name| query.fits(&kill(name), party))
+        };
+        assert_eq!(found(&query, None), [true, true], "of the filter");
+        query.filter.clear();
+        assert_eq!(found(&query, Some(&party)), [true, false]);
+        assert_eq!(found(&query, Some(&Party::Kernel)), [false, false]);
+        query.kinds = vec!["process".into()];
+        assert_eq!(found(&query, Some(&party)), [false, false]);
+    }
 
     #[test]
     fn a_rounded_moment_is_not_before_its_nanosecond() {
