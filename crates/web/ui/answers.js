@@ -77,13 +77,14 @@ export function partsOf(account) {
 }
 
 /**
- * Returns the command that gives the same answer in a terminal.
+ * Returns the command that gives the same answer in a terminal; "" for kernel threads and others without a group.
  * @param {Record<string, any>} group @param {boolean} recorded @param {{from: number, to: number}} span seconds since 1970
  */
 export function whyCommand(group, recorded, { from, to }) {
-  const pod = group["k8s.pod.name"] && group["container.id"];
-  const name = group["container.id"] && (pod || !group["container.name"]) ? group["container.id"].slice(0, 12) : group["process.linux.cgroup"] && !group["systemd.unit"] && !group["container.id"] ? group["process.linux.cgroup"] : group.name;
-  const plainly = quote(name);
+  const { "container.id": container, "systemd.unit": unit, "process.linux.cgroup": path } = group;
+  if (!container && !unit && !path) return "";
+  const isNamed = container ? group["container.name"] && !group["k8s.pod.name"] : unit;
+  const plainly = quote(isNamed ? group.name : (container?.slice(0, 12) ?? path));
   if (!recorded) return `noctule why ${plainly}`;
   const at = new Date(Math.floor(from) * 1000).toISOString().replace(".000", "");
   return `noctule why ${plainly} --from DIR --at ${at} --for ${Math.max(1, Math.round(to - from))}s`;

@@ -1,10 +1,10 @@
 // The timeline of episodes: when each group was hurt, over all that the agent keeps.
 
-import { html, useRef, useState } from "./ui.js";
+import { html, useEffect, useRef, useState } from "./ui.js";
 import { Line, leave, point } from "./crosshair.js";
 import { useWidth } from "./chart.js";
-import { choice, itemWords, lanesOf, nearest, severity, worst } from "./lanes.js";
-import { clock, count, duration, shorten, threads } from "./format.js";
+import { choice, firstLanes, itemWords, lanesOf, nearest, neighbour, severity, worst } from "./lanes.js";
+import { clock, duration, shorten, some, threads } from "./format.js";
 import { roundTimes } from "./steps.js";
 import { wholeSpan } from "./state.js";
 import { kindLook } from "./words.js";
@@ -16,8 +16,6 @@ import { kindLook } from "./words.js";
  */
 
 const NANO = 1e9;
-/** Lanes shown at first. */
-const FIRST = 6;
 
 /**
  * @param {{answer: Answer | null, span: {from: number, to: number} | null, state: import("./state.js").State, set: (change: Partial<import("./state.js").State>) => void}} props
@@ -30,15 +28,15 @@ export function Episodes({ answer, span, state, set }) {
   const kills = answer.oom_kills?.length ?? 0;
   const hurt = answer.rows.length + answer.more;
   const words = [
-    `${hurt ? count(hurt) : "no"} ${hurt > 1 ? "groups were" : "group was"} hurt in ${duration(whole.to - whole.from)}`,
-    ...(kills ? [`${count(kills)} OOM ${kills === 1 ? "kill" : "kills"}`] : []),
-    ...(answer.restarts.length ? [`${count(answer.restarts.length)} ${answer.restarts.length === 1 ? "restart" : "restarts"}`] : []),
+    `${hurt ? some(hurt, "group was", "groups were") : "no group was"} hurt in ${duration(whole.to - whole.from)}`,
+    ...(kills ? [some(kills, "OOM kill")] : []),
+    ...(answer.restarts.length ? [some(answer.restarts.length, "restart")] : []),
   ];
-  const shown = all ? lanes : firstLanes(lanes);
+  const shown = all ? lanes : firstLanes(lanes, state.owner);
   const kinds = [...new Set(answer.rows.flatMap((row) => row.episodes.map((one) => one.kind)))];
   return html`<section id="episodes" aria-labelledby="episodes-title">
     <h2 id="episodes-title">Episodes <span class="note">${words.join(", ")}${lanes.length ? "; a click zooms there" : ""}</span></h2>
-    <div class="lanes">
+    <div class=${state.from === null ? "lanes growing" : "lanes"}>
       ${shown.map((lane) => html`<${LaneRow} key=${lane.key} lane=${lane} whole=${whole} span=${span} at=${state.at} picked=${state.owner === lane.key} set=${set} />`)}
       <${Axis} whole=${whole} />
     </div>
@@ -49,18 +47,11 @@ export function Episodes({ answer, span, state, set }) {
         ${answer.restarts.length ? html`<li><span class="mark restart">↻</span> restart</li>` : null}
       </ul>
       ${lanes.length > shown.length || all
-        ? html`<button aria-expanded=${String(all)} onClick=${() => setAll(!all)}>${all ? "fewer" : `${lanes.length - shown.length} more groups`}</button>`
+        ? html`<button aria-expanded=${String(all)} onClick=${() => setAll(!all)}>${all ? "fewer" : some(lanes.length - shown.length, "more group")}</button>`
         : null}
+      ${answer.more && shown.length === lanes.length ? html`<span class="note">and ${some(answer.more, "more group")}, not listed</span>` : null}
     </div>
   </section>`;
-}
-
-/** Returns the lanes shown at first; a lane with an OOM kill is always among them. @param {Lane[]} lanes */
-function firstLanes(lanes) {
-  const has = (/** @type {Lane} */ lane) => lane.items.some((item) => item.kind === "kill");
-  const killed = lanes.filter(has).slice(0, FIRST);
-  const others = lanes.filter((lane) => !killed.includes(lane)).slice(0, FIRST - Math.min(killed.length, FIRST / 2));
-  return lanes.filter((lane) => killed.slice(0, FIRST - others.length).includes(lane) || others.includes(lane));
 }
 
 /** @param {{lane: Lane, whole: {from: number, to: number}, span: {from: number, to: number} | null, at: number | null, picked: boolean, set: (change: Partial<import("./state.js").State>) => void}} props */
@@ -72,7 +63,21 @@ function LaneRow({ lane, whole, span, at, picked, set }) {
   const bad = /** @type {Item} */ (worst(lane.items));
   const timeAt = (/** @type {MouseEvent} */ event) => whole.from + (event.offsetX / Math.max(width, 1)) * length;
   const near = (8 / Math.max(width, 1)) * length;
-  const go = (/** @type {Item} */ item) => set(choice(lane, item, whole));
+  const gone = useRef(/** @type {number | null} */ (null));
+  const go = (/** @type {Item} */ item) => {
+    gone.current = item.from;
+    set(choice(lane, item, whole));
+  };
+  const keyed = (/** @type {KeyboardEvent} */ event) => {
+    const by = event.key === "ArrowLeft" ? -1 : event.key === "ArrowRight" ? 1 : 0;
+    if (!by) return;
+    // Elsewhere, these keys move the span.
+    event.preventDefault();
+    event.stopPropagation();
+    go(gone.current === null ? bad : neighbour(lane.items, gone.current, by));
+  };
+  // A lane can disappear under the mouse.
+  useEffect(() => () => leave(track), []);
   const pressed = useRef(/** @type {number | null} */ (null));
   const click = (/** @type {MouseEvent} */ event) => {
     const began = pressed.current;
@@ -97,10 +102,10 @@ function LaneRow({ lane, whole, span, at, picked, set }) {
   };
   const most = Math.max(...lane.items.map((item) => (item.episode ? severity(item.episode) : 0)), 1e-9);
   const episodes = lane.items.filter((item) => item.kind === "episode").length;
-  const label = `${lane.name}: ${episodes} ${episodes === 1 ? "episode" : "episodes"}, the worst ${itemWords(bad)}: show it`;
+  const label = `${lane.name}: ${some(episodes, "episode")}, the worst ${itemWords(bad)}: show it; left and right arrow: the others`;
   return html`<div class=${`lane${picked ? " picked" : ""}`}>
     <button class="link name" title=${lane.name} onClick=${() => set({ owner: picked ? "" : lane.key })} aria-pressed=${String(picked)}>${shorten(lane.name, 34)}</button>
-    <button class="track" ref=${track} aria-label=${label} onMouseDown=${(/** @type {MouseEvent} */ event) => (pressed.current = timeAt(event))} onClick=${click} onMouseMove=${move} onMouseLeave=${() => leave(track)}>
+    <button class="track" ref=${track} aria-label=${label} onMouseDown=${(/** @type {MouseEvent} */ event) => (pressed.current = timeAt(event))} onClick=${click} onKeyDown=${keyed} onMouseMove=${move} onMouseLeave=${() => leave(track)}>
       ${span ? html`<span class="window" style=${{ left: `${part(span.from) * 100}%`, right: `${(1 - part(span.to)) * 100}%` }}></span>` : null}
       ${lane.items.map((item) =>
         item.episode

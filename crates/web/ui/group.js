@@ -3,8 +3,9 @@
 import { html, useEffect, useRef } from "./ui.js";
 import { partsOf, whyCommand } from "./answers.js";
 import { adviceFor, Command, Kind, Try } from "./headline.js";
-import { clock, cpuNumbers, cpus, percent, plain, shorten, threads } from "./format.js";
-import { keyOf, nameIn } from "./state.js";
+import { GroupName, noWaits, useReturnedFocus } from "./section.js";
+import { clock, cpuNumbers, cpus, noVerdict, percent, plain, shorten, threads, watts } from "./format.js";
+import { nameIn } from "./state.js";
 import { causeLook, classLook } from "./words.js";
 
 /** @typedef {Record<string, any>} Group the answer to `group` */
@@ -15,6 +16,9 @@ const EVENTS = 8;
 
 /** A line of the pane. @param {{label: string, children?: unknown}} props */
 const Row = ({ label, children }) => html`<div><dt>${label}</dt><dd>${children}</dd></div>`;
+
+/** Height of the header, in pixels. */
+const HEADER = 52;
 
 /** A part of the bar needs this share for a figure in it, and in the list. */
 const SHOWN = 0.001;
@@ -37,7 +41,10 @@ function Processes({ processes }) {
   const worth = processes?.filter((one, at) => at === 0 || one.cpus >= 0.005) ?? [];
   if (!worth.length) return null;
   return html`<ul class="processes">
-    ${worth.map((one) => html`<li><span class="number">${cpus(one.cpus)}</span> <code>${one["process.command_line"] ?? one["process.executable.name"]}</code> <span class="note">${one["process.pid"]}</span></li>`)}
+    ${worth.map((one) => {
+      const command = one["process.command_line"] ?? one["process.executable.name"];
+      return html`<li><span class="number">${cpus(one.cpus)}</span> <code title=${command}>${command}</code> <span class="note">${one["process.pid"]}</span></li>`;
+    })}
   </ul>`;
 }
 
@@ -47,15 +54,17 @@ function Processes({ processes }) {
  * @param {Group | null} [props.group] absent until it is loaded; null without figures
  * @param {Record<string, any>[]} props.events
  * @param {Record<string, any> | null} props.node
+ * @param {import("./api.js").Doctor | null} [props.health]
  * @param {import("./state.js").State} props.state
  * @param {(change: Partial<import("./state.js").State>) => void} props.set
  */
-export function Pane({ history, group, events, node, state, set }) {
+export function Pane({ history, group, events, node, health, state, set }) {
   const place = useRef(/** @type {HTMLElement | null} */ (null));
+  useReturnedFocus(place);
   const name = nameIn(state.owner);
   useEffect(() => {
     // On a narrow screen the pane is above the panels, and the choice may be far below.
-    if (place.current && place.current.getBoundingClientRect().top < 0) place.current.scrollIntoView({ block: "start" });
+    if (place.current && place.current.getBoundingClientRect().top < HEADER) place.current.scrollIntoView({ block: "start" });
   }, [state.owner]);
   const close = () => set({ owner: "" });
   const head = html`<button class="close" onClick=${close} aria-label="close the pane">×</button>
@@ -67,12 +76,13 @@ export function Pane({ history, group, events, node, state, set }) {
   const seconds = group.covered_seconds || 1;
   const span = { from: group.from_unix_nano / NANO, to: group.to_unix_nano / NANO };
   const at = clock((state.at ?? span.to));
+  const command = whyCommand(group, !!node?.recorded, span);
   const parts = group.account ? partsOf(group.account) : [];
   return frame(html`
     ${group.hurt
       ? html`<p><${Kind} kind=${group.hurt.verdict.kind} />:${" "}${group.hurt.verdict.reason}, since ${clock(group.hurt.since_unix_nano / NANO)}.</p>
           <${Try} advice=${adviceFor(group.hurt, history, node)} />`
-      : html`<p class="good">Not hurt by the CPU at ${at}.</p>`}
+      : html`<${Unlisted} verdict=${group.verdict} at=${at} none=${history.waits ? noVerdict(history, node) : noWaits(health)} />`}
     ${parts.length
       ? html`<h3>Where the time of its threads went <span class="note">${clock(group.account.from_unix_nano / NANO)} – ${clock(group.account.to_unix_nano / NANO)}</span></h3>
           <${TimeBar} parts=${parts} />
@@ -82,6 +92,7 @@ export function Pane({ history, group, events, node, state, set }) {
       <${Row} label="used">${group["cpu.seconds"] === undefined ? "nothing" : `${cpus(group["cpu.seconds"] / seconds)} on average`}<//>
       ${group["wait.seconds"] === undefined ? null : html`<${Row} label="waited">${threads(group["wait.seconds"] / seconds)} on average${because(group.causes)}<//>`}
       ${group["hurts.seconds"] > 0 ? html`<${Row} label="makes wait">${threads(group["hurts.seconds"] / seconds)} of others on average<//>` : null}
+      ${group["energy.watts"] === undefined ? null : html`<${Row} label="power">${watts(group["energy.watts"])} over the last interval${group["energy.is_model"] ? ", from the model in the configuration" : ""}<//>`}
       <${Settings} settings=${group.settings} quota=${group.hurt?.verdict.quota} recorded=${!!node?.recorded} />
     </dl>
     <${Parties} title="It waited for" rows=${group.culprits} seconds=${seconds} set=${set} />
@@ -93,9 +104,15 @@ export function Pane({ history, group, events, node, state, set }) {
             ${events.slice(-EVENTS).reverse().map((row) => html`<li class=${`tone-${row.tone}`}>${clock(row.time_unix_nano / NANO)} <span class="what">${row["process.executable.name"] ?? ""} ${row.text}</span></li>`)}
           </ul>`
       : null}
-    <h3>The same in a terminal</h3>
-    <p><${Command} command=${whyCommand(group, !!node?.recorded, span)} /></p>
+    ${command ? html`<h3>${state.from === null || node?.recorded ? "The same in a terminal" : "What it does now, in a terminal"}</h3><p><${Command} command=${command} /></p>` : null}
   `);
+}
+
+/** A verdict without details. @param {{verdict?: {kind: string}, at: string, none: string}} props `none` is why there is no verdict */
+function Unlisted({ verdict, at, none }) {
+  if (!verdict) return html`<p class="note">${none}</p>`;
+  if (verdict.kind === "quiet") return html`<p class="good">Not hurt by the CPU at ${at}.</p>`;
+  return html`<p><${Kind} kind=${verdict.kind} />. More groups are hurt than are kept with their figures.</p>`;
 }
 
 /** Says what a wait was because of. @param {Record<string, number>} [causes] */
@@ -134,7 +151,7 @@ function Parties({ title, rows, seconds, set }) {
       ${worth.map(
         (row) => html`<li>
           <span class="number">${plain(row["wait.seconds"] / seconds)}</span>
-          <button class="link name" title=${row.name} onClick=${() => set({ owner: keyOf(row.id, row.name) })}>${shorten(row.name, 44)}</button>
+          <${GroupName} id=${row.id} name=${row.name} most=${44} set=${set} />
           <${Processes} processes=${row.processes} />
         </li>`,
       )}

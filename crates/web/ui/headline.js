@@ -3,8 +3,9 @@
 import { html, useState } from "./ui.js";
 import { limitAdvice, weightAdvice } from "./advice.js";
 import { busyWords, grouped } from "./answers.js";
-import { NoWaits, Section } from "./section.js";
-import { clock, count, duration, momentOf, noVerdict, percent, shorten, threads } from "./format.js";
+import { keptSpan, momentChoice } from "./lanes.js";
+import { GroupName, NoWaits, Section } from "./section.js";
+import { clock, duration, momentOf, noVerdict, percent, shorten, some, threads } from "./format.js";
 import { mean } from "./steps.js";
 import { keyOf } from "./state.js";
 import { kindLook } from "./words.js";
@@ -51,7 +52,7 @@ export function Command({ command, note }) {
     setTimeout(() => setCopied(""), 2000);
   };
   return html`<span class="command"
-    ><code>${command}</code><button onClick=${copy} aria-label=${`copy: ${command}`}>${copied || "copy"}</button>${note ? html`<span class="note">${note}</span>` : null}</span
+    ><code>${command}</code><button onClick=${copy} aria-label=${copied || `copy: ${command}`}>${copied || "copy"}</button>${note ? html`<span class="note">${note}</span>` : null}</span
   >`;
 }
 
@@ -80,7 +81,7 @@ export function adviceFor(hurt, history, node) {
 export function Now({ history, health, node, state, set, kills, recorded }) {
   const now = history.now;
   const marks = kills.filter((kill) => kill.time_unix_nano >= history.from_unix_nano && kill.time_unix_nano <= history.to_unix_nano);
-  const killed = html`<${Kills} kills=${marks} set=${set} />`;
+  const killed = html`<${Kills} kills=${marks} whole=${keptSpan(history)} set=${set} />`;
   const moment = now && momentOf(now.time_unix_nano / NANO, Date.now() / 1000);
   const title = recorded || state.from !== null ? (moment ? `At ${moment}` : "Verdict") : "Now";
   if (!history.waits) return html`<${NoWaits} title=${title} id="now" health=${health}>${killed}<//>`;
@@ -92,28 +93,29 @@ export function Now({ history, health, node, state, set, kills, recorded }) {
   const idle = idleIn(history);
   const number = now.rows.length + now.more;
   const busy = idle === null ? "" : busyWords(idle, Math.max(history.cpus, 1));
-  const headline = number ? `${count(number)} ${number === 1 ? "group is" : "groups are"} hurt.` : "No group is hurt.";
+  const headline = number ? `${some(number, "group is", "groups are")} hurt.` : "No group is hurt.";
   return html`<${Section} title=${title} id="now" note=${html`${at}${state.at === null ? null : html` <button onClick=${() => set({ at: null })}>end of the span</button>`}`}>
     <p class=${`now headline${number ? "" : " good"}`}>${headline} <span class="busy">${busy}</span></p>
     ${killed}
-    <${List} rows=${culprits} first=${CULPRITS} what="culprits">
+    <${List} rows=${culprits} first=${CULPRITS} what=${["culprit"]}>
       ${(/** @type {Culprit} */ culprit) => html`<${Blamed} key=${keyOf(culprit.id, culprit.name)} culprit=${culprit} history=${history} node=${node} set=${set} now=${now} />`}
     <//>
-    <${List} rows=${alone} first=${CULPRITS} what="groups">
+    <${List} rows=${alone} first=${CULPRITS} what=${["group"]}>
       ${(/** @type {Hurt} */ hurt) => html`<${Alone} key=${keyOf(hurt.id, hurt.name)} hurt=${hurt} history=${history} node=${node} set=${set} />`}
     <//>
-    ${now.more ? html`<p class="note">and ${now.more} more groups, which are not listed</p>` : null}
+    ${now.more ? html`<p class="note">and ${some(now.more, "more group")}, not listed</p>` : null}
   <//>`;
 }
 
-/** The first rows, and a button for the others. @param {{rows: any[], first: number, what: string, list?: string, children?: any}} props `list` is the class of a list of rows */
+/** The first rows, and a button for the others. @param {{rows: any[], first: number, what: string[], list?: string, children?: any}} props `what` is the word for a row, `list` the class of a list of rows */
 function List({ rows, first, what, list, children }) {
   const [all, setAll] = useState(false);
   const draw = Array.isArray(children) ? children[0] : children;
   const shown = rows.slice(0, all ? undefined : first).map(draw);
+  const more = /** @type {[string, string?]} */ (what.map((words) => `more ${words}`));
   return html`${list ? html`<ul class=${list}>${shown}</ul>` : shown}
   ${rows.length > first
-    ? html`<button class="more" aria-expanded=${String(all)} onClick=${() => setAll(!all)}>${all ? "only the worst" : `${rows.length - first} more ${what}`}</button>`
+    ? html`<button class="more" aria-expanded=${String(all)} onClick=${() => setAll(!all)}>${all ? "only the worst" : some(rows.length - first, ...more)}</button>`
     : null}`;
 }
 
@@ -128,13 +130,13 @@ function Blamed({ culprit, history, node, set, now }) {
   const rest = (/** @type {Victim} */ { hurt }) => (hurt.behind ?? []).filter((one) => one.name !== name).length;
   return html`<div class="blamed">
     <p class="blame">
-      <button class="link name culprit" onClick=${() => set({ owner: keyOf(culprit.id, name) })} title=${name}>${shorten(name, 64)}</button>
-      ${` makes ${count(victims.length)} ${victims.length === 1 ? "group" : "groups"} wait: `}<b>${threads(culprit.wait)}</b> on average, since ${clock(culprit.since)}.
+      <${GroupName} id=${culprit.id} name=${name} most=${64} look="culprit" set=${set} />
+      ${` makes ${some(victims.length, "group")} wait: `}<b>${threads(culprit.wait)}</b> on average, since ${clock(culprit.since)}.
     </p>
     <${Try} advice=${advice} />
-    <${List} rows=${victims} first=${VICTIMS} what="groups wait for it" list="victims">
+    <${List} rows=${victims} first=${VICTIMS} what=${["group waits for it", "groups wait for it"]} list="victims">
         ${(/** @type {Victim} */ victim) => html`<li class="hurt" key=${keyOf(victim.hurt.id, victim.hurt.name)}>
-          <button class="link name" onClick=${() => set({ owner: keyOf(victim.hurt.id, victim.hurt.name) })} title=${victim.hurt.name}>${shorten(victim.hurt.name, 48)}</button>
+          <${GroupName} id=${victim.hurt.id} name=${victim.hurt.name} most=${48} set=${set} />
           <${Kind} kind=${victim.hurt.verdict.kind} />
           <span class="much" title=${victim.hurt.verdict.reason}>
             ${threads(victim.hurt["wait.seconds"] / now.window_seconds)} waiting, ${percent(victim.part)} of its wanted time${rest(victim) ? `; ${threads(victim.wait)} behind this one` : ""}
@@ -156,20 +158,24 @@ function Alone({ hurt, history, node, set }) {
   const { verdict, since_unix_nano: since, name, id } = hurt;
   return html`<div class="blamed hurt">
     <p class="blame">
-      <button class="link name" onClick=${() => set({ owner: keyOf(id, name) })} title=${name}>${shorten(name, 64)}</button>${" "}<${Kind} kind=${verdict.kind} />:${" "}
+      <${GroupName} id=${id} name=${name} most=${64} set=${set} />${" "}<${Kind} kind=${verdict.kind} />:${" "}
       <span class="reason">${verdict.reason}, since ${clock(since / NANO)}.</span>
     </p>
     <${Try} advice=${adviceFor(hurt, history, node)} />
   </div>`;
 }
 
-/** The OOM kills of the span. @param {{kills: import("./lanes.js").Mark[], set: (change: Partial<import("./state.js").State>) => void}} props */
-function Kills({ kills, set }) {
-  if (!kills.length) return null;
-  const last = kills[kills.length - 1];
-  const at = last.time_unix_nano / NANO;
-  const go = () => set({ from: Math.floor(at - 30), to: Math.ceil(at + 30), at: null, owner: keyOf(last.id, last.name), kind: "oom.kill" });
-  return html`<p class="kills"><span class="mark kill">✕</span> <b>${count(kills.length)} OOM ${kills.length === 1 ? "kill" : "kills"}</b>, the last in
-    ${" "}<button class="link name" onClick=${go} title=${last.name}>${shorten(last.name, 48)}</button> at ${clock(at)}</p>`;
-}
+/** Groups with OOM kills that are named. */
+const KILLED = 3;
 
+/** The OOM kills of the span: the last one of each group. @param {{kills: import("./lanes.js").Mark[], whole: {from: number, to: number}, set: (change: Partial<import("./state.js").State>) => void}} props */
+function Kills({ kills, whole, set }) {
+  if (!kills.length) return null;
+  const groups = [...new Map(kills.map((kill) => [keyOf(kill.id, kill.name), kill]))].sort(([, a], [, b]) => b.time_unix_nano - a.time_unix_nano);
+  const named = groups.slice(0, KILLED).map(([key, { name, time_unix_nano: time }], at) => {
+    const go = () => set({ ...momentChoice(key, time / NANO, whole), kind: "oom.kill" });
+    return html`${at ? ", " : ""}<button class="link name" onClick=${go} title=${name}>${shorten(name, 48)}</button> at ${clock(time / NANO)}`;
+  });
+  const more = groups.length - named.length;
+  return html`<p class="kills"><span class="mark kill">✕</span> <b>${some(kills.length, "OOM kill")}</b>: ${named}${more ? ` and in ${some(more, "more group")}` : ""}</p>`;
+}

@@ -133,6 +133,7 @@ export function Grid({ label, history, rows, rowName, ticks, line, times = false
     if (line) drawLine(context, line, (at) => left + (at * inner) / steps, (row) => height - row * rowHeight);
     if (times) drawTimes(context, edges, left, inner, height + AXIS / 2);
   }, [history, width, theme, rows, height, cell]);
+  useEffect(() => () => leave(canvas), []);
   const where = (/** @type {PointerEvent} */ event) => {
     const at = Math.floor(((event.offsetX - left) / inner) * steps);
     const row = rows - 1 - Math.floor(event.offsetY / rowHeight);

@@ -68,9 +68,43 @@ export function nearest(items, time, near) {
   return (marks.length ? marks : items).toSorted((a, b) => far(a) - far(b))[0];
 }
 
+/** Returns the item after (1) or before (-1) the one that begins at a time. @param {Item[]} items @param {number} from @param {1 | -1} by */
+export function neighbour(items, from, by) {
+  const sorted = items.toSorted((a, b) => a.from - b.from);
+  const at = sorted.findIndex((item) => item.from === from);
+  return sorted[Math.min(Math.max(at + by, 0), sorted.length - 1)];
+}
+
+/** Lanes shown at first. */
+const FIRST = 6;
+
+/**
+ * Returns the lanes shown at first. The picked lane is always among them, and up to half of them have OOM kills.
+ * @param {Lane[]} lanes @param {string} picked key of the picked lane
+ */
+export function firstLanes(lanes, picked) {
+  const isKilled = (/** @type {Lane} */ lane) => lane.items.some((item) => item.kind === "kill");
+  const killed = lanes.filter(isKilled).slice(0, FIRST / 2);
+  const first = [...lanes.filter((lane) => lane.key === picked), ...killed, ...lanes];
+  const chosen = new Set([...new Set(first)].slice(0, FIRST));
+  return lanes.filter((lane) => chosen.has(lane));
+}
+
+/** Returns the span that the agent keeps, in seconds since 1970. @param {import("./api.js").History} history */
+export const keptSpan = (history) => ({
+  from: (history.oldest_unix_nano ?? history.from_unix_nano) / NANO,
+  to: (history.newest_unix_nano ?? history.to_unix_nano) / NANO,
+});
+
+/**
+ * Returns the choices that show a moment of a group.
+ * @param {string} key @param {number} time @param {{from: number, to: number}} whole
+ */
+export const momentChoice = (key, time, whole) => choice({ key }, { kind: "kill", from: time, to: time }, whole);
+
 /**
  * Returns the choices that show an item: the span around it, the moment of its verdict, and its group.
- * @param {Lane} lane @param {Item} item @param {{from: number, to: number}} whole
+ * @param {{key: string}} lane @param {Item} item @param {{from: number, to: number}} whole
  */
 export function choice(lane, item, whole) {
   const pad = item.kind === "episode" ? Math.max(5, (item.to - item.from) / 4) : AROUND;

@@ -1,7 +1,9 @@
 // Renders the frame of a panel.
 
-import { html } from "./ui.js";
+import { html, useEffect } from "./ui.js";
 import { notMeasured } from "./api.js";
+import { shorten } from "./format.js";
+import { keyOf } from "./state.js";
 
 /** @param {{title: string, id: string, note?: unknown, children?: unknown}} props */
 export function Section({ title, id, note, children }) {
@@ -12,12 +14,35 @@ export function Section({ title, id, note, children }) {
 }
 
 /**
+ * The name of a group, which opens its pane.
+ * @param {{id?: number, name: string, most: number, look?: string, set: (change: Partial<import("./state.js").State>) => void}} props
+ */
+export function GroupName({ id, name, most, look = "", set }) {
+  return html`<button class=${`link name ${look}`} title=${name} onClick=${() => set({ owner: keyOf(id, name) })}>${shorten(name, most)}</button>`;
+}
+
+/** Returns the focus to the element that opened a part of the page, if it is in that part when it closes.
+   @param {{current: HTMLElement | null}} part */
+export function useReturnedFocus(part) {
+  useEffect(() => {
+    const opener = /** @type {HTMLElement | null} */ (document.activeElement);
+    const opened = part.current;
+    return () => {
+      if (opened?.contains(document.activeElement)) opener?.focus({ preventScroll: true });
+    };
+  }, []);
+}
+
+/** Why waits have no figures. @param {import("./api.js").Doctor | null | undefined} health */
+export const noWaits = (health) => notMeasured(health, "cpu_waits") || "Waits were not measured in this span.";
+
+/**
  * A panel of waits without data.
  * @param {{title: string, id: string, health?: import("./api.js").Doctor | null, children?: unknown}} props
  */
 export function NoWaits({ title, id, health, children }) {
   return html`<${Section} title=${title} id=${id}>
-    <p class="quiet">${notMeasured(health, "cpu_waits") || "Waits were not measured in this span."}</p>
+    <p class="quiet">${noWaits(health)}</p>
     ${children}
   <//>`;
 }

@@ -21,11 +21,12 @@ import {
   percent,
   plain,
   shorten,
+  some,
   spanOf,
   threads,
   watts,
 } from "../format.js";
-import { choice, itemWords, lanesOf, nearest, worst, worstOf } from "../lanes.js";
+import { choice, firstLanes, itemWords, lanesOf, momentChoice, nearest, neighbour, worst, worstOf } from "../lanes.js";
 import { isCollected, mean, roundTimes, summary } from "../steps.js";
 import { classPlace, kindLook, keyWords } from "../words.js";
 import { USUAL, format, keyOf, nameIn, read, wholeSpan } from "../state.js";
@@ -47,6 +48,7 @@ test("numbers look as in the tables of the terminal", () => {
   for (const [written, expected] of cases) assert.deepEqual(written, expected);
   assert.equal(counted({ few: 3, none: 0, many: 1200 }), "1.20k many, 3 few");
   assert.equal(counted({}), "");
+  assert.deepEqual([some(1, "kill"), some(1200, "kill"), some(2, "group is", "groups are")], ["1 kill", "1.20k kills", "2 groups are"]);
 });
 
 test("the address restores the state and nothing else", () => {
@@ -395,6 +397,30 @@ test("a click in a lane shows the nearest episode or mark", () => {
   assert.deepEqual([kill.from, kill.to, kill.at], [1965, 2000, null]);
 });
 
+test("the arrow keys reach every item of a lane", () => {
+  const [{ items }] = lanesOf(EPISODES);
+  const from = (time, by) => neighbour(items, time, by).from;
+  assert.deepEqual([from(1500, -1), from(1106, -1), from(1105, -1), from(1100, -1)], [1106, 1105, 1100, 1100]);
+  assert.deepEqual([from(1100, 1), from(1500, 1)], [1105, 1500]);
+  // The chosen episode has left the history.
+  assert.equal(from(900, 1), 1100);
+});
+
+test("the picked lane and lanes with OOM kills are shown at first", () => {
+  const lane = (name, kind) => ({ key: name, name, items: [{ kind, from: 1, to: 2 }] });
+  const lanes = [..."abcdefgh"].map((name) => lane(name, "episode")).concat([..."stuvwxyz"].map((name) => lane(name, "kill")));
+  const names = (picked) => firstLanes(lanes, picked).map((one) => one.name).join("");
+  assert.equal(names(""), "abcstu");
+  assert.equal(names("h"), "abhstu");
+  assert.equal(names("z"), "abstuz");
+  assert.equal(firstLanes(lanes.slice(0, 2), "").length, 2);
+});
+
+test("an event is shown with the half minutes around it, as far as they are kept", () => {
+  const shown = momentChoice("2:api", 1990.5, { from: 1000, to: 2000 });
+  assert.deepEqual(shown, { from: 1960, to: 2000, at: null, owner: "2:api", victim: "", culprit: "" });
+});
+
 test("the parts of the threads' time are 100%, what hurts before what does not", () => {
   const parts = partsOf({ "cpu.seconds": 1, "wait.seconds": 2, blocked: { poll: 5, disk: 2, memory: 0 } });
   assert.deepEqual(parts.map(({ name, part }) => [name, part]), [["running", 0.1], ["runnable", 0.2], ["disk", 0.2], ["poll", 0.5]]);
@@ -412,6 +438,7 @@ test("the pane has the command that gives the same answer", () => {
     [{ name: "shop/api/main", "container.name": "main", "container.id": id, "k8s.pod.name": "api" }, "noctule why 0123456789ab"],
   ];
   for (const [group, words] of cases) assert.equal(whyCommand(group, false, span), words);
+  assert.equal(whyCommand({ name: "(kernel)" }, false, span), "");
   assert.equal(whyCommand(cases[0][0], true, span), "noctule why a.service --from DIR --at 2023-11-14T22:13:20Z --for 59s");
 });
 
