@@ -209,6 +209,16 @@ fn an_oom_kill_is_listed_with_its_group_and_drawn() {
     support::wait_until("the address has its moment", || {
         address(&browser).contains("from=")
     });
+    // The events are those of the group, and the time of an event leads there too.
+    support::wait_until("only its kills are listed", || {
+        let all = text(&browser, "#events tbody");
+        !rows(&browser, "#events", &group).is_empty() && all.matches("OOM killed").count() == 1
+    });
+    browser.press("l");
+    click(&browser, "#events tbody td button");
+    support::wait_until("the time of an event leads there too", || {
+        address(&browser).contains("from=")
+    });
     assert_clean(&browser, &agent);
 }
 

@@ -76,10 +76,12 @@ async function loadAll(state, /** @type {any} */ shown, /** @type {boolean} */ s
   }
   const span = { from: history.from_unix_nano / 1e9, to: history.to_unix_nano / 1e9 };
   const table = state.table === "containers" ? null : await get(state.table, { sort: state.sort, limit: ROWS + 1, filter: state.filter });
-  const events = await loadEvents({ ...span, kind: state.kind, limit: 200 });
   const owner = history.waits?.of ?? idOf(everything, state.owner);
+  // A group that is not in the history has no id, only a name.
+  const of = { owner, filter: state.text || (owner === undefined ? nameIn(state.owner).slice(0, 200) : "") };
+  const events = await loadEvents({ ...span, ...of, kind: state.kind, limit: 200 });
   const group = state.owner && owner !== undefined ? await get("group", { id: owner, ...(isLive(state) ? { seconds: state.seconds } : { from: state.from, to: state.to }), at: state.at }).catch(none) : null;
-  const own = group ? await loadEvents({ ...span, limit: 8, filter: eventFilter(group) }).catch(none) : null;
+  const own = group ? await loadEvents({ ...span, limit: 8, owner }).catch(none) : null;
   const episodes = await get("episodes", {}).catch(none);
   const more = slow ? { health: await get("features"), node: await get("node") } : {};
   return { history, everything, table, events, group, groupOf: state.owner, groupEvents: own?.rows ?? [], episodes, ...more };
@@ -91,17 +93,17 @@ function none(problem) {
   throw problem;
 }
 
-/** Returns a filter that finds the events of a group. @param {Record<string, any>} group */
-const eventFilter = (group) => group.name.slice(0, 200);
-
-/** Loads events. If the agent does not know the kind, loads all kinds and returns the reason.
+/** Loads events. If the agent does not know the kind, loads all kinds and returns the reason. A group that it has just
+   forgotten has no events.
    @param {Record<string, any>} query @returns {Promise<any>} */
 async function loadEvents(query) {
   try {
     return await get("events", query);
   } catch (problem) {
     if (problem instanceof Refusal) return { refused: problem.message };
-    if (!(problem instanceof WrongQuery) || !query.kind) throw problem;
+    if (!(problem instanceof WrongQuery)) throw problem;
+    if (problem.message.startsWith("owner:")) return { rows: [], more: 0, forgotten: 0 };
+    if (!query.kind) throw problem;
     return { ...(await loadEvents({ ...query, kind: "" })), ignored: problem.message };
   }
 }
@@ -113,7 +115,7 @@ const KEYS = [
   ["← →", "earlier, later"],
   ["+ −", "zoom in, zoom out"],
   ["/", "filter"],
-  ["Esc", "close the pane, then the end of the span, then live"],
+  ["Esc", "close details and pane, then the end of the span, then live, or all of a recording"],
   ["?", "this help"],
 ];
 
@@ -123,6 +125,7 @@ function App() {
   const [error, setError] = useState("");
   const [connected, setConnected] = useState(true);
   const [help, setHelp] = useState(false);
+  const [detail, setDetail] = useState(/** @type {import("./tables.js").Opened | null} */ (null));
   const latest = useRef({ state, shown, error, busy: false, again: false, count: 0, ticked: 0, newest: 0 });
   latest.current.state = state;
   latest.current.error = error;
@@ -131,7 +134,7 @@ function App() {
   const set = useCallback((/** @type {Partial<State>} */ change) => {
     setRead((/** @type {{state: State}} */ old) => {
       const next = { ...old.state, ...change };
-      const typed = Object.keys(change).every((key) => key === "filter");
+      const typed = Object.keys(change).every((key) => key === "filter" || key === "text");
       const address = location.pathname + format(next);
       if (typed) window.history.replaceState(null, "", address);
       else window.history.pushState(null, "", address);
@@ -196,6 +199,8 @@ function App() {
     }, setConnected);
     const asking = setInterval(async () => {
       if (document.hidden || performance.now() - latest.current.ticked < QUIET_MS) return;
+      // A recording has no ticks that would repeat a failed request.
+      if (latest.current.error) load();
       try {
         const node = await get("node");
         setShown((/** @type {any} */ old) => ({ ...old, node }));
@@ -239,12 +244,15 @@ function App() {
     zoom(middle - half, middle + half);
   };
   const live = (seconds = state.seconds) => set({ from: null, to: null, at: null, seconds });
+  const recorded = shown.node?.recorded;
+  const all = () => zoom(recorded.from_unix_nano / 1e9, recorded.to_unix_nano / 1e9);
+  const pause = () => (isLive(state) ? span && zoom(span.from, span.to) : live());
   useKeys({
     1: () => live(60),
     2: () => live(300),
     3: () => live(900),
     l: () => live(),
-    p: () => (isLive(state) ? span && zoom(span.from, span.to) : live()),
+    p: () => recorded || pause(),
     ArrowLeft: () => shift(-0.5),
     ArrowRight: () => shift(0.5),
     "+": () => scale(0.5),
@@ -253,14 +261,15 @@ function App() {
     "?": () => setHelp((/** @type {boolean} */ on) => !on),
     Escape: () => {
       if (help) setHelp(false);
+      else if (detail) setDetail(null);
       else if (state.victim) set({ victim: "", culprit: "" });
       else if (state.owner) set({ owner: "" });
       else if (state.at !== null) set({ at: null });
+      else if (recorded) all();
       else if (!isLive(state)) live();
     },
   });
 
-  const recorded = shown.node?.recorded;
   const stands = stalled(shown.node, Date.now() / 1000);
   const trouble = error || (connected ? stands : NO_CONNECTION);
   const panel = { history, health: shown.health, state, set, onZoom: zoom };
@@ -279,9 +288,9 @@ function App() {
           (seconds) => html`<button aria-pressed=${String(isLive(state) && state.seconds === seconds)} onClick=${() => live(seconds)}>${seconds / 60} min</button>`,
         )}
         ${recorded
-          ? html`<button onClick=${() => zoom(recorded.from_unix_nano / 1e9, recorded.to_unix_nano / 1e9)}>all</button>
+          ? html`<button onClick=${all}>all</button>
               <button aria-pressed=${String(isLive(state))} onClick=${() => live()}>end</button>`
-          : html`<button aria-pressed=${String(isLive(state))} onClick=${() => (isLive(state) && span ? zoom(span.from, span.to) : live())}>
+          : html`<button aria-pressed=${String(isLive(state))} onClick=${pause}>
               ${isLive(state) ? (stands ? "stalled" : "live") : "paused"}
             </button>`}
         <span class="span">${span ? spanOf(span.from, span.to, recorded ? 0 : Date.now() / 1000) : ""}</span>
@@ -309,14 +318,14 @@ function App() {
                     <${Matrix} ...${panel} />
                   `
                 : html`<p class="none">Nothing was collected in this span: the agent did not run, or no longer remembers it.</p>`}
-              <${Tables} ...${panel} table=${shown.table} recorded=${!!recorded} />
-              <${Events} ...${panel} events=${shown.events} />
+              <${Tables} ...${panel} table=${shown.table} recorded=${!!recorded} open=${detail} setOpen=${setDetail} />
+              <${Events} ...${panel} events=${shown.events} ownerKey=${(/** @type {string} */ name) => keyOf(idOf(shown.everything, `:${name}`), name)} />
               <${Energy} ...${panel} />
               <${Health} history=${history} health=${shown.health} node=${shown.node} connected=${connected} />
             `
           : html`<p class="boot">${error ? "" : "loading"}</p>`}
       </main>
-      ${state.owner && history ? html`<${Pane} history=${history} group=${shown.groupOf === state.owner ? shown.group : undefined} events=${shown.groupEvents ?? []} node=${shown.node} state=${state} set=${set} />` : null}
+      ${state.owner && history ? html`<${Pane} history=${history} group=${shown.groupOf === state.owner ? shown.group : undefined} events=${shown.groupEvents ?? []} node=${shown.node} health=${shown.health} state=${state} set=${set} />` : null}
     </div>
     <${Box} />
     <footer><a href="/metrics">/metrics</a> <a href="/api/v1/openapi.json">API</a> <a href="/readyz">/readyz</a></footer>

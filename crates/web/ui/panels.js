@@ -5,10 +5,11 @@ import { notMeasured } from "./api.js";
 import { Chart, borders } from "./chart.js";
 import { SLOTS, colorsOf } from "./colors.js";
 import { Grid, HeatMap } from "./heat.js";
+import { keptSpan, momentChoice } from "./lanes.js";
 import { NoWaits, Section } from "./section.js";
 import { keyOf, nameIn } from "./state.js";
 import { NOTHING, isCollected, mean } from "./steps.js";
-import { bytes, clock, count, counted, cpus as inCpus, duration, fixed, percent, plain, shorten, threads, watts } from "./format.js";
+import { bytes, clock, count, counted, cpus as inCpus, duration, fixed, percent, plain, shorten, some, threads, watts } from "./format.js";
 import { causeLook } from "./words.js";
 
 /**
@@ -262,8 +263,8 @@ const EVENT_INKS = /** @type {Record<string, [string, string]>} */ ({
   "tcp.connect_failures": ["line-3", "failed connections"],
 });
 
-/** @param {Panel & {events: Record<string, any> | null}} props */
-export function Events({ history, events, state, set, onZoom }) {
+/** @param {Panel & {events: Record<string, any> | null, ownerKey: (name: string) => string}} props */
+export function Events({ history, events, ownerKey, state, set, onZoom }) {
   const series = Object.entries(EVENT_INKS)
     .filter(([name]) => history.events[name])
     .map(([name, [ink, label]], at) => ({ label, values: history.events[name], summing: "sum", color: ink, dash: [undefined, "dash", undefined, "dot"][at] }));
@@ -280,12 +281,17 @@ export function Events({ history, events, state, set, onZoom }) {
   const usual = ["", "process.start", "process.exec", "process.exit", "oom.kill", "tcp.connect_failed"];
   const kind = events?.ignored ? "" : state.kind;
   const kinds = usual.includes(kind) ? usual : [...usual, kind];
+  const kept = keptSpan(history);
+  const go = (/** @type {Record<string, any>} */ row) =>
+    set(momentChoice(row.place ? ownerKey(row.place) : state.owner, row.time_unix_nano / 1e9, kept));
   return html`<${Section} title="Events" id="events" note="per step; a red line is an OOM kill">
     ${series.length ? html`<${Chart} label="Events over time" history=${history} series=${series} unit=${count} height=${110} marks=${marks} onZoom=${onZoom} />` : html`<p>${collected ? "No events are counted: see the health below." : NOTHING}</p>`}
     <p>
       <label>kind <select value=${kind} onChange=${(/** @type {any} */ e) => set({ kind: e.target.value })}>
         ${kinds.map((one) => html`<option value=${one}>${one || "all"}</option>`)}
       </select></label>
+      ${" "}<label>text <input type="search" placeholder="command, group or text" value=${state.text} onInput=${(/** @type {any} */ e) => set({ text: e.target.value })} /></label>
+      ${state.owner ? html` <span class="note">of <b>${shorten(nameIn(state.owner), 40)}</b></span> <button onClick=${() => set({ owner: "" })}>show all</button>` : null}
       ${events?.ignored ? html`<span class="note">${state.kind} is ignored: ${events.ignored}</span>` : null}
       ${cut ? html`<span class="note">before ${clock(events.complete_since_unix_nano / 1e9)} ordinary events were forgotten</span>` : null}
       ${more ? html` <span class="note">only ${rows.length} of ${count(rows.length + more)} events are listed: signs of trouble, and the last of the others</span>` : null}
@@ -299,7 +305,7 @@ export function Events({ history, events, state, set, onZoom }) {
             .reverse()
             .map(
               (row) => html`<tr class=${`tone-${row.tone}`}>
-                <td>${clock(row.time_unix_nano / 1e9)}</td>
+                <td><button class="link" onClick=${() => go(row)} aria-label=${`show ${clock(row.time_unix_nano / 1e9)}${row.place ? ` and ${row.place}` : ""}`}>${clock(row.time_unix_nano / 1e9)}</button></td>
                 <td>${row["process.executable.name"] ?? ""}${row["process.pid"] ? ` [${row["process.pid"]}]` : ""}</td>
                 <td title=${row.place}>${shorten(row.place, 34)}</td>
                 <td class="what">${row.text}</td>
@@ -323,7 +329,7 @@ export function Health({ history, health, node, connected }) {
   return html`<${Section} title="Health of the agent" id="health" note=${`${on} features work, ${features.length - on} do not or in part`}>
     <p>
       ${connected ? null : html`<b class="bad">no connection to the agent; </b>`} CPU ${agent === null ? "–" : percent(agent)} of one CPU,
-      memory ${node ? bytes(node.agent["memory.rss_bytes"]) : "–"}, ${lost ? html`<b class="bad">${count(lost)} ${lost === 1 ? "record" : "records"} lost in this span</b>` : none}${kinds ? ` (since the agent started: ${kinds})` : null}
+      memory ${node ? bytes(node.agent["memory.rss_bytes"]) : "–"}, ${lost ? html`<b class="bad">${some(lost, "record")} lost in this span</b>` : none}${kinds ? ` (since the agent started: ${kinds})` : null}
       ${node ? html`, noctule ${node["noctule.version"]} on ${node["host.name"]}` : null}
     </p>
     <details open=${false}>

@@ -14,6 +14,7 @@
  * @property {string} sort
  * @property {string} filter
  * @property {string} kind of events
+ * @property {string} text that events contain
  */
 
 export const TABLES = ["containers", "pods", "units", "processes", "cgroups"];
@@ -32,6 +33,7 @@ export const USUAL = {
   sort: "cpu",
   filter: "",
   kind: "",
+  text: "",
 };
 
 /**
@@ -86,7 +88,7 @@ export function read(hash, query = "") {
   state.seconds = Math.max(1, Math.round(number("seconds", MOST_SECONDS + 1) ?? USUAL.seconds));
   readSpan(state, number, ignore, given);
   state.at = number("at", LAST_SECOND);
-  for (const name of /** @type {const} */ (["owner", "victim", "culprit", "sort", "filter", "kind"])) {
+  for (const name of /** @type {const} */ (["owner", "victim", "culprit", "sort", "filter", "kind", "text"])) {
     state[name] = given.get(name) ?? USUAL[name];
   }
   state.table = given.get("table") ?? USUAL.table;
@@ -98,9 +100,10 @@ export function read(hash, query = "") {
     ignore("sort", `${state.table} have ${sortsOf(state.table).join(", ")}`);
     state.sort = USUAL.sort;
   }
-  if (new URLSearchParams({ filter: state.filter }).toString().length > MOST_FILTER_BYTES) {
-    ignore("filter", "too long");
-    state.filter = USUAL.filter;
+  for (const name of /** @type {const} */ (["filter", "text"])) {
+    if (new URLSearchParams({ [name]: state[name] }).toString().length <= MOST_FILTER_BYTES) continue;
+    ignore(name, "too long");
+    state[name] = USUAL[name];
   }
   return { state, ignored };
 }

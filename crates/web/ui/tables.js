@@ -1,8 +1,8 @@
 // Tables: containers over the whole span, and the other levels over the last interval.
 
-import { html, useEffect, useState } from "./ui.js";
+import { html, useEffect, useRef, useState } from "./ui.js";
 import { get } from "./api.js";
-import { Section } from "./section.js";
+import { Section, useReturnedFocus } from "./section.js";
 import { clock, count, duration, fixed, shorten } from "./format.js";
 import { TABLES, keyOf } from "./state.js";
 import { NOTHING, isCollected } from "./steps.js";
@@ -15,6 +15,7 @@ import { causeLook, keyWords, kindLook } from "./words.js";
  * @property {string} [sort] its sort key in the API
  * @property {boolean} [number]
  * @property {(row: Row) => unknown} cell
+ * @typedef {{table: string, key: string, name: string}} Opened the row whose details are shown
  */
 
 export const ROWS = 100;
@@ -85,10 +86,9 @@ function overInterval(seconds) {
 }
 
 /**
- * @param {import("./panels.js").Panel & {table: Row | null, recorded: boolean}} props
+ * @param {import("./panels.js").Panel & {table: Row | null, recorded: boolean, open: Opened | null, setOpen: (row: Opened | null) => void}} props
  */
-export function Tables({ history, table, recorded, state, set }) {
-  const [open, setOpen] = useState(/** @type {{table: string, key: string, name: string} | null} */ (null));
+export function Tables({ history, table, recorded, open, setOpen, state, set }) {
   const spanned = state.table === "containers";
   const seconds = spanned ? history.covered_seconds.reduce((a, b) => a + b, 0) || 1 : table?.window_seconds ?? 1;
   /** @type {Row[]} */
@@ -100,13 +100,13 @@ export function Tables({ history, table, recorded, state, set }) {
   const note = spanned ? "over the span" : `over the last ${duration(seconds)}, ${end}`;
   const used = state.filter ? "no row matches the filter" : "nothing used the CPU";
   const none = spanned && !isCollected(history) ? NOTHING : used;
-  const header = (/** @type {Column} */ column) => html`<th
-    scope="col"
-    class=${column.number ? "number" : ""}
-    aria-sort=${column.sort === state.sort ? "descending" : undefined}
-  >
-    ${column.sort ? html`<button class="link" onClick=${() => set({ sort: column.sort })}>${column.title}${column.sort === state.sort ? " ▾" : ""}</button>` : column.title}
-  </th>`;
+  const order = state.sort === "name" ? ["ascending", " ▴"] : ["descending", " ▾"];
+  const header = (/** @type {Column} */ column) => {
+    const [sorted, mark] = column.sort === state.sort ? order : [undefined, ""];
+    return html`<th scope="col" class=${column.number ? "number" : ""} aria-sort=${sorted}>
+      ${column.sort ? html`<button class="link" onClick=${() => set({ sort: column.sort })}>${column.title}${mark}</button>` : column.title}
+    </th>`;
+  };
   return html`<${Section} title="Tables" id="tables" note=${note}>
     <div class="bar">
       <div role="tablist" aria-label="Level">
@@ -179,6 +179,8 @@ function useProcess(row, live) {
 /** @param {{name: string, row?: Row, live: boolean, close: () => void}} props `row` is the
    current row, absent if it is gone */
 function Detail({ name, row = {}, live, close }) {
+  const place = useRef(/** @type {HTMLElement | null} */ (null));
+  useReturnedFocus(place);
   const known = useProcess(row, live);
   const gone = Object.keys(row).length === 0;
   const single = Object.entries(row).filter(([key, value]) => !["cpus", "id", "name"].includes(key) && typeof value !== "object");
@@ -186,7 +188,7 @@ function Detail({ name, row = {}, live, close }) {
   const figure = (/** @type {unknown} */ n) => (typeof n === "number" ? +n.toFixed(6) : n);
   const shown = (/** @type {string} */ key, /** @type {unknown} */ value) =>
     key.endsWith("time_unix_nano") ? clock(Number(value) / 1e9) : value === true ? "yes" : value === false ? "no" : String(figure(value));
-  return html`<aside class="detail" aria-label="Details">
+  return html`<aside class="detail" ref=${place} aria-label="Details">
     <button class="close" onClick=${close} aria-label="close">×</button>
     <h3>${name}</h3>
     ${gone ? html`<p class="note">It is no longer among the rows of the table.</p>` : null}

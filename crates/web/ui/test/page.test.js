@@ -52,7 +52,7 @@ test("numbers look as in the tables of the terminal", () => {
 });
 
 test("the address restores the state and nothing else", () => {
-  const state = { ...USUAL, from: 1000, to: 1060, at: 1050.5, owner: keyOf(7, "a&b=c#d"), table: "pods", sort: "wait", filter: "x y", kind: "oom" };
+  const state = { ...USUAL, from: 1000, to: 1060, at: 1050.5, owner: keyOf(7, "a&b=c#d"), table: "pods", sort: "wait", filter: "x y", kind: "oom", text: "a=b" };
   assert.deepEqual(read(format(state)), { state, ignored: [] });
   assert.equal(format(USUAL), "#");
   assert.deepEqual(read("#from=5&to=4&seconds=-3&table=none&other=1").state, USUAL);
@@ -72,6 +72,7 @@ test("an invalid part of the address is named, and the rest applies", () => {
     ["sort=cpu&sort=wait", [/^sort=cpu \(the first/]],
     ["colour=red", [/^colour=red \(there are seconds, /]],
     [`filter=${"x".repeat(800)}`, [/^filter=x{39}… \(too long\)/]],
+    [`text=${"x".repeat(800)}`, [/^text=x{39}… \(too long\)/]],
   ];
   for (const [part, words] of /** @type {[string, RegExp[]][]} */ (cases)) {
     const { state, ignored } = read(`#table=pods&owner=7%3Aa&${part}`);
