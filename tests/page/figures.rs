@@ -63,6 +63,12 @@ fn zone_power_equals_the_api() {
         let zones = legend(&browser, "#energy");
         !zones.is_empty() && zones.iter().all(|(_, power)| power.ends_with('W'))
     });
+    click(&browser, "#tables tbody th button");
+    support::wait_until("the pane has the power of its group", || {
+        let metered = text(&browser, ".pane").contains("W over the last interval");
+        metered && address(&browser).contains("owner=")
+    });
+    browser.press("\u{e00c}");
     // Pauses to get a fixed span.
     browser.press("p");
     support::wait_until("the span stands in the address", || {

@@ -10,8 +10,8 @@ use noctule_analysis::{
 };
 use noctule_model::{Cause, CgroupId, Counter, Measured, Owner, Reason, VerdictKind};
 use noctule_sinks::json::{
-    GroupFacts, GroupSettings, HistoryRows, HistorySort, OomKill, episodes_json, group_json,
-    history_json,
+    GroupEnergy, GroupFacts, GroupSettings, HistoryRows, HistorySort, OomKill, episodes_json,
+    group_json, history_json,
 };
 use serde_json::{Value, json};
 
@@ -208,7 +208,7 @@ fn a_group_has_its_verdict_and_only_what_was_read() {
     let verdict = |id| json(id, &GroupFacts::default()).unwrap()["verdict"]["kind"].clone();
     assert_eq!(verdict(2), "quiet");
     assert_eq!(verdict(3), "held_by_quota", "its finding is not listed");
-    for key in ["settings", "processes", "account"] {
+    for key in ["settings", "processes", "account", "energy.watts"] {
         assert_eq!(bare[key], Value::Null, "{key}");
     }
     let facts = GroupFacts {
@@ -216,12 +216,18 @@ fn a_group_has_its_verdict_and_only_what_was_read() {
             limit: Some(0.2),
             ..GroupSettings::default()
         }),
+        energy: Some(GroupEnergy {
+            watts: 3.5,
+            is_model: true,
+        }),
         has_processes: true,
         judged_unix_ns: Some(4 * SECOND),
     };
     let read = json(1, &facts).unwrap();
     assert_eq!(read["settings"], json!({"cpu.limit": 0.2}));
     assert_eq!(read["processes"], json!([]));
+    assert_eq!(read["energy.watts"], 3.5);
+    assert_eq!(read["energy.is_model"], true);
     for key in ["hurt", "verdict"] {
         assert_eq!(read[key], Value::Null, "no window was judged by then");
     }

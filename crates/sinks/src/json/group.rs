@@ -21,6 +21,8 @@ const WITH_PROCESSES: usize = 3;
 pub struct GroupFacts {
     /// The group's settings; `None` for a recording and until they are read.
     pub settings: Option<GroupSettings>,
+    /// The power charged to the group; `None` without a meter, and for an earlier span.
+    pub energy: Option<GroupEnergy>,
     /// Whether the processes may be shown and belong to the requested span.
     pub has_processes: bool,
     /// The time of the verdict, in nanoseconds since 1970; the end of the span by default.
@@ -38,6 +40,16 @@ pub struct GroupSettings {
     pub allowed: Option<Vec<u32>>,
     /// The kernel's PSI `some avg10` of the CPU, in percent.
     pub pressure: Option<f64>,
+}
+
+/// The power charged to a group over the last interval.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct GroupEnergy {
+    #[serde(rename = "energy.watts")]
+    pub watts: f64,
+    /// Whether the power is that of the model in the configuration, not of a meter.
+    #[serde(rename = "energy.is_model")]
+    pub is_model: bool,
 }
 
 /// A process of a group, over the last interval.
@@ -148,6 +160,8 @@ struct Answer<'a> {
     hurts: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     causes: Option<Named<f64>>,
+    #[serde(flatten)]
+    energy: Option<GroupEnergy>,
     #[serde(skip_serializing_if = "Option::is_none")]
     account: Option<AccountJson>,
     #[serde(skip_serializing_if = "Option::is_none")]
