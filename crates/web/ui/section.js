@@ -1,6 +1,6 @@
 // Renders the frame of a panel.
 
-import { html, useEffect } from "./ui.js";
+import { html, useLayoutEffect } from "./ui.js";
 import { notMeasured } from "./api.js";
 import { shorten } from "./format.js";
 import { keyOf } from "./state.js";
@@ -24,7 +24,8 @@ export function GroupName({ id, name, most, look = "", set }) {
 /** Returns the focus to the element that opened a part of the page, if it is in that part when it closes.
    @param {{current: HTMLElement | null}} part */
 export function useReturnedFocus(part) {
-  useEffect(() => {
+  // Before the user can move the focus.
+  useLayoutEffect(() => {
     const opener = /** @type {HTMLElement | null} */ (document.activeElement);
     const opened = part.current;
     return () => {

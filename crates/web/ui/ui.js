@@ -3,6 +3,6 @@
 import { h, render } from "preact";
 import htm from "htm";
 
-export { useCallback, useEffect, useMemo, useRef, useState } from "preact/hooks";
+export { useCallback, useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
 export const html = htm.bind(h);
 export { render };
