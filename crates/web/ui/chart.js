@@ -1,7 +1,7 @@
 // Charts over the time span that all panels share.
 
 import { html, useEffect, useMemo, useRef, useState } from "./ui.js";
-import { SUMMED, summary } from "./steps.js";
+import { SUMMED, gapsOf, summary } from "./steps.js";
 import { leave, listen, point } from "./crosshair.js";
 import uPlot from "uplot";
 
@@ -87,7 +87,7 @@ export function powers(low, high) {
  * @param {number} options.height
  * @param {number} options.count series
  * @param {boolean} options.log
- * @param {() => {colors: string[], dashes: (string | undefined)[], max: number | null, span: number[], marks: number[]}} options.look
+ * @param {() => {colors: string[], dashes: (string | undefined)[], max: number | null, span: number[], marks: number[], gaps: [number, number][]}} options.look
  * @param {(v: number) => string} options.axis formats the labels of the axis
  * @param {(from: number, to: number) => void} options.onZoom
  * @param {(at: number | null, event?: MouseEvent) => void} options.onPoint the step under the crosshair; with an event
@@ -144,6 +144,16 @@ function plotOptions({ stack, width, height, count, log, look, axis: unit, onZoo
           onZoom(from, to);
         },
       ],
+      drawClear: [
+        (u) => {
+          const { left, top, width, height } = u.bbox;
+          const place = (/** @type {number} */ time) => Math.min(left + width, Math.max(left, u.valToPos(time, "x", true)));
+          u.ctx.save();
+          u.ctx.fillStyle = color("gap");
+          for (const [from, to] of look().gaps) u.ctx.fillRect(place(from), top, place(to) - place(from), height);
+          u.ctx.restore();
+        },
+      ],
       setCursor: [(u) => onPoint(u.cursor.idx ?? null, u.cursor.event ?? undefined)],
       draw: [
         (u) => {
@@ -181,13 +191,15 @@ export function Chart({ label, history, series, stack = false, log = false, max 
   const width = useWidth(place);
   const theme = useTheme();
   const times = useMemo(() => borders(history), [history]);
-  const look = useRef({ colors: [""], dashes: [/** @type {string | undefined} */ (undefined)], max, span: [0, 1], marks });
+  const gaps = useMemo(() => gapsOf(times, history.covered_seconds), [history]);
+  const look = useRef({ colors: [""], dashes: [/** @type {string | undefined} */ (undefined)], max, span: [0, 1], marks, gaps });
   look.current = {
     colors: series.map((one) => (one.faint ? `color-mix(in srgb, ${color(one.color)} 30%, ${color("panel")})` : color(one.color))),
     dashes: series.map((one) => one.dash),
     max,
     span: [times[0], times[times.length - 1]],
     marks,
+    gaps,
   };
   const zoom = useRef(onZoom);
   zoom.current = onZoom;

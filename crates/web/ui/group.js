@@ -4,7 +4,7 @@ import { html, useEffect, useRef } from "./ui.js";
 import { partsOf, whyCommand } from "./answers.js";
 import { adviceFor, Command, Kind, Try } from "./headline.js";
 import { GroupName, noWaits, useReturnedFocus } from "./section.js";
-import { clock, cpuNumbers, cpus, noVerdict, percent, plain, shorten, threads, watts } from "./format.js";
+import { clock, cpuNumbers, cpus, fixed, noVerdict, percent, shorten, threads, watts } from "./format.js";
 import { nameIn } from "./state.js";
 import { causeLook, classLook } from "./words.js";
 
@@ -150,7 +150,7 @@ function Parties({ title, rows, seconds, set }) {
     <ul class="parties">
       ${worth.map(
         (row) => html`<li>
-          <span class="number">${plain(row["wait.seconds"] / seconds)}</span>
+          <span class="number">${fixed(row["wait.seconds"] / seconds)}</span>
           <${GroupName} id=${row.id} name=${row.name} most=${44} set=${set} />
           <${Processes} processes=${row.processes} />
         </li>`,

@@ -39,6 +39,22 @@ export function summary(summing, values, covered) {
    {{covered_seconds: Steps}} history */
 export const isCollected = ({ covered_seconds: covered }) => covered.some((seconds) => (seconds ?? 0) > 0);
 
+/**
+ * Returns the begin and end of each gap: adjacent steps in which nothing was collected.
+ * @param {number[]} times begin of each step, and the end of the last @param {Steps} covered
+ */
+export function gapsOf(times, covered) {
+  /** @type {[number, number][]} */
+  const gaps = [];
+  covered.forEach((seconds, at) => {
+    const last = gaps[gaps.length - 1];
+    if ((seconds ?? 0) > 0) return;
+    if (last && last[1] === times[at]) last[1] = times[at + 1];
+    else gaps.push([times[at], times[at + 1]]);
+  });
+  return gaps;
+}
+
 export const NOTHING = "nothing was collected in this span";
 
 /** Lengths between labels of a time axis, in seconds. */

@@ -27,7 +27,7 @@ import {
   watts,
 } from "../format.js";
 import { choice, firstLanes, itemWords, lanesOf, momentChoice, nearest, neighbour, worst, worstOf } from "../lanes.js";
-import { isCollected, mean, roundTimes, summary } from "../steps.js";
+import { gapsOf, isCollected, mean, roundTimes, summary } from "../steps.js";
 import { classPlace, kindLook, keyWords } from "../words.js";
 import { USUAL, format, keyOf, nameIn, read, wholeSpan } from "../state.js";
 
@@ -144,6 +144,11 @@ test("summaries of steps match their names", () => {
   }
   assert.ok(isCollected({ covered_seconds: [0, 0.5] }));
   assert.ok(!isCollected({ covered_seconds: [0, null] }));
+});
+
+test("adjacent steps without figures are one gap", () => {
+  assert.deepEqual(gapsOf([10, 11, 12, 13, 14, 15], [0, null, 1, 0.2, 0]), [[10, 12], [14, 15]]);
+  assert.deepEqual(gapsOf([10, 11], [1]), []);
 });
 
 test("a span shows date and zone unless it is today", () => {
