@@ -289,4 +289,5 @@ def main():
         containers.close()
 
 
-main()
+if __name__ == "__main__":
+    main()
