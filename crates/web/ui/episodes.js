@@ -4,7 +4,7 @@ import { html, useEffect, useRef, useState } from "./ui.js";
 import { Line, leave, point } from "./crosshair.js";
 import { useWidth } from "./chart.js";
 import { choice, firstLanes, itemWords, lanesOf, nearest, neighbour, severity, worst } from "./lanes.js";
-import { clock, duration, shorten, some, threads } from "./format.js";
+import { clock, duration, countOf, shorten, threads } from "./format.js";
 import { roundTimes } from "./steps.js";
 import { wholeSpan } from "./state.js";
 import { kindLook } from "./words.js";
@@ -28,9 +28,9 @@ export function Episodes({ answer, span, state, set }) {
   const kills = answer.oom_kills?.length ?? 0;
   const hurt = answer.rows.length + answer.more;
   const words = [
-    `${hurt ? some(hurt, "group was", "groups were") : "no group was"} hurt in ${duration(whole.to - whole.from)}`,
-    ...(kills ? [some(kills, "OOM kill")] : []),
-    ...(answer.restarts.length ? [some(answer.restarts.length, "restart")] : []),
+    `${hurt ? countOf(hurt, "group was", "groups were") : "no group was"} hurt in ${duration(whole.to - whole.from)}`,
+    ...(kills ? [countOf(kills, "OOM kill")] : []),
+    ...(answer.restarts.length ? [countOf(answer.restarts.length, "restart")] : []),
   ];
   const shown = all ? lanes : firstLanes(lanes, state.owner);
   const kinds = [...new Set(answer.rows.flatMap((row) => row.episodes.map((one) => one.kind)))];
@@ -47,9 +47,9 @@ export function Episodes({ answer, span, state, set }) {
         ${answer.restarts.length ? html`<li><span class="mark restart">↻</span> restart</li>` : null}
       </ul>
       ${lanes.length > shown.length || all
-        ? html`<button aria-expanded=${String(all)} onClick=${() => setAll(!all)}>${all ? "fewer" : some(lanes.length - shown.length, "more group")}</button>`
+        ? html`<button aria-expanded=${String(all)} onClick=${() => setAll(!all)}>${all ? "fewer" : countOf(lanes.length - shown.length, "more group")}</button>`
         : null}
-      ${answer.more && shown.length === lanes.length ? html`<span class="note">and ${some(answer.more, "more group")}, not listed</span>` : null}
+      ${answer.more && shown.length === lanes.length ? html`<span class="note">and ${countOf(answer.more, "more group")}, not listed</span>` : null}
     </div>
   </section>`;
 }
@@ -63,9 +63,9 @@ function LaneRow({ lane, whole, span, at, picked, set }) {
   const bad = /** @type {Item} */ (worst(lane.items));
   const timeAt = (/** @type {MouseEvent} */ event) => whole.from + (event.offsetX / Math.max(width, 1)) * length;
   const near = (8 / Math.max(width, 1)) * length;
-  const gone = useRef(/** @type {number | null} */ (null));
+  const chosen = useRef(/** @type {number | null} */ (null));
   const go = (/** @type {Item} */ item) => {
-    gone.current = item.from;
+    chosen.current = item.from;
     set(choice(lane, item, whole));
   };
   const keyed = (/** @type {KeyboardEvent} */ event) => {
@@ -74,7 +74,7 @@ function LaneRow({ lane, whole, span, at, picked, set }) {
     // Elsewhere, these keys move the span.
     event.preventDefault();
     event.stopPropagation();
-    go(gone.current === null ? bad : neighbour(lane.items, gone.current, by));
+    go(chosen.current === null ? bad : neighbour(lane.items, chosen.current, by));
   };
   // A lane can disappear under the mouse.
   useEffect(() => () => leave(track), []);
@@ -102,7 +102,7 @@ function LaneRow({ lane, whole, span, at, picked, set }) {
   };
   const most = Math.max(...lane.items.map((item) => (item.episode ? severity(item.episode) : 0)), 1e-9);
   const episodes = lane.items.filter((item) => item.kind === "episode").length;
-  const label = `${lane.name}: ${some(episodes, "episode")}, the worst ${itemWords(bad)}: show it; left and right arrow: the others`;
+  const label = `${lane.name}: ${countOf(episodes, "episode")}, the worst ${itemWords(bad)}: show it; left and right arrow: the others`;
   return html`<div class=${`lane${picked ? " picked" : ""}`}>
     <button class="link name" title=${lane.name} onClick=${() => set({ owner: picked ? "" : lane.key })} aria-pressed=${String(picked)}>${shorten(lane.name, 34)}</button>
     <button class="track" ref=${track} aria-label=${label} onMouseDown=${(/** @type {MouseEvent} */ event) => (pressed.current = timeAt(event))} onClick=${click} onKeyDown=${keyed} onMouseMove=${move} onMouseLeave=${() => leave(track)}>

@@ -65,7 +65,7 @@ export function count(value) {
 }
 
 /** Formats a number of things: `1 group`, `1.23k groups`. @param {number} value @param {string} one @param {string} [many] */
-export const some = (value, one, many = `${one}s`) => `${count(value)} ${value === 1 ? one : many}`;
+export const countOf = (value, one, many = `${one}s`) => `${count(value)} ${value === 1 ? one : many}`;
 
 /** Formats counts by name, largest first, without zeros: `12 a, 3 b`. @param {Record<string,
    number>} counts */

@@ -5,7 +5,7 @@ import { limitAdvice, weightAdvice } from "./advice.js";
 import { busyWords, grouped } from "./answers.js";
 import { keptSpan, momentChoice } from "./lanes.js";
 import { GroupName, NoWaits, Section } from "./section.js";
-import { clock, duration, momentOf, noVerdict, percent, shorten, some, threads } from "./format.js";
+import { clock, duration, momentOf, noVerdict, percent, countOf, shorten, threads } from "./format.js";
 import { mean } from "./steps.js";
 import { keyOf } from "./state.js";
 import { kindLook } from "./words.js";
@@ -93,7 +93,7 @@ export function Now({ history, health, node, state, set, kills, recorded }) {
   const idle = idleIn(history);
   const number = now.rows.length + now.more;
   const busy = idle === null ? "" : busyWords(idle, Math.max(history.cpus, 1));
-  const headline = number ? `${some(number, "group is", "groups are")} hurt.` : "No group is hurt.";
+  const headline = number ? `${countOf(number, "group is", "groups are")} hurt.` : "No group is hurt.";
   return html`<${Section} title=${title} id="now" note=${html`${at}${state.at === null ? null : html` <button onClick=${() => set({ at: null })}>end of the span</button>`}`}>
     <p class=${`now headline${number ? "" : " good"}`}>${headline} <span class="busy">${busy}</span></p>
     ${killed}
@@ -103,7 +103,7 @@ export function Now({ history, health, node, state, set, kills, recorded }) {
     <${List} rows=${alone} first=${CULPRITS} what=${["group"]}>
       ${(/** @type {Hurt} */ hurt) => html`<${Alone} key=${keyOf(hurt.id, hurt.name)} hurt=${hurt} history=${history} node=${node} set=${set} />`}
     <//>
-    ${now.more ? html`<p class="note">and ${some(now.more, "more group")}, not listed</p>` : null}
+    ${now.more ? html`<p class="note">and ${countOf(now.more, "more group")}, not listed</p>` : null}
   <//>`;
 }
 
@@ -115,7 +115,7 @@ function List({ rows, first, what, list, children }) {
   const more = /** @type {[string, string?]} */ (what.map((words) => `more ${words}`));
   return html`${list ? html`<ul class=${list}>${shown}</ul>` : shown}
   ${rows.length > first
-    ? html`<button class="more" aria-expanded=${String(all)} onClick=${() => setAll(!all)}>${all ? "only the worst" : some(rows.length - first, ...more)}</button>`
+    ? html`<button class="more" aria-expanded=${String(all)} onClick=${() => setAll(!all)}>${all ? "only the worst" : countOf(rows.length - first, ...more)}</button>`
     : null}`;
 }
 
@@ -131,7 +131,7 @@ function Blamed({ culprit, history, node, set, now }) {
   return html`<div class="blamed">
     <p class="blame">
       <${GroupName} id=${culprit.id} name=${name} most=${64} look="culprit" set=${set} />
-      ${` makes ${some(victims.length, "group")} wait: `}<b>${threads(culprit.wait)}</b> on average, since ${clock(culprit.since)}.
+      ${` makes ${countOf(victims.length, "group")} wait: `}<b>${threads(culprit.wait)}</b> on average, since ${clock(culprit.since)}.
     </p>
     <${Try} advice=${advice} />
     <${List} rows=${victims} first=${VICTIMS} what=${["group waits for it", "groups wait for it"]} list="victims">
@@ -177,5 +177,5 @@ function Kills({ kills, whole, set }) {
     return html`${at ? ", " : ""}<button class="link name" onClick=${go} title=${name}>${shorten(name, 48)}</button> at ${clock(time / NANO)}`;
   });
   const more = groups.length - named.length;
-  return html`<p class="kills"><span class="mark kill">✕</span> <b>${some(kills.length, "OOM kill")}</b>: ${named}${more ? ` and in ${some(more, "more group")}` : ""}</p>`;
+  return html`<p class="kills"><span class="mark kill">✕</span> <b>${countOf(kills.length, "OOM kill")}</b>: ${named}${more ? ` and in ${countOf(more, "more group")}` : ""}</p>`;
 }

@@ -9,7 +9,7 @@ import { keptSpan, momentChoice } from "./lanes.js";
 import { NoWaits, Section } from "./section.js";
 import { keyOf, nameIn } from "./state.js";
 import { NOTHING, isCollected, mean } from "./steps.js";
-import { bytes, clock, count, counted, cpus as inCpus, duration, fixed, percent, plain, shorten, some, threads, watts } from "./format.js";
+import { bytes, clock, count, counted, cpus as inCpus, duration, fixed, percent, plain, countOf, shorten, threads, watts } from "./format.js";
 import { causeLook } from "./words.js";
 
 /**
@@ -329,7 +329,7 @@ export function Health({ history, health, node, connected }) {
   return html`<${Section} title="Health of the agent" id="health" note=${`${on} features work, ${features.length - on} do not or in part`}>
     <p>
       ${connected ? null : html`<b class="bad">no connection to the agent; </b>`} CPU ${agent === null ? "–" : percent(agent)} of one CPU,
-      memory ${node ? bytes(node.agent["memory.rss_bytes"]) : "–"}, ${lost ? html`<b class="bad">${some(lost, "record")} lost in this span</b>` : none}${kinds ? ` (since the agent started: ${kinds})` : null}
+      memory ${node ? bytes(node.agent["memory.rss_bytes"]) : "–"}, ${lost ? html`<b class="bad">${countOf(lost, "record")} lost in this span</b>` : none}${kinds ? ` (since the agent started: ${kinds})` : null}
       ${node ? html`, noctule ${node["noctule.version"]} on ${node["host.name"]}` : null}
     </p>
     <details open=${false}>

@@ -11,6 +11,7 @@ import {
   bytes,
   clock,
   count,
+  countOf,
   counted,
   cpuNumbers,
   cpus,
@@ -21,7 +22,6 @@ import {
   percent,
   plain,
   shorten,
-  some,
   spanOf,
   threads,
   watts,
@@ -48,7 +48,7 @@ test("numbers look as in the tables of the terminal", () => {
   for (const [written, expected] of cases) assert.deepEqual(written, expected);
   assert.equal(counted({ few: 3, none: 0, many: 1200 }), "1.20k many, 3 few");
   assert.equal(counted({}), "");
-  assert.deepEqual([some(1, "kill"), some(1200, "kill"), some(2, "group is", "groups are")], ["1 kill", "1.20k kills", "2 groups are"]);
+  assert.deepEqual([countOf(1, "kill"), countOf(1200, "kill"), countOf(2, "group is", "groups are")], ["1 kill", "1.20k kills", "2 groups are"]);
 });
 
 test("the address restores the state and nothing else", () => {
