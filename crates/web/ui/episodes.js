@@ -3,7 +3,7 @@
 import { html, useEffect, useRef, useState } from "./ui.js";
 import { Line, leave, point } from "./crosshair.js";
 import { useWidth } from "./chart.js";
-import { choice, firstLanes, itemWords, lanesOf, nearest, neighbour, severity, worst } from "./lanes.js";
+import { choice, firstLanes, itemWords, lanesOf, marksOf, nearest, neighbour, severity, worst } from "./lanes.js";
 import { clock, duration, countOf, shorten, threads } from "./format.js";
 import { roundTimes } from "./steps.js";
 import { wholeSpan } from "./state.js";
@@ -25,12 +25,12 @@ export function Episodes({ answer, span, state, set }) {
   if (!answer) return null;
   const lanes = lanesOf(answer);
   const whole = { from: answer.from_unix_nano / NANO, to: answer.to_unix_nano / NANO };
-  const kills = answer.oom_kills?.length ?? 0;
+  const { kills, restarts } = marksOf(answer);
   const hurt = answer.rows.length + answer.more;
   const words = [
     `${hurt ? countOf(hurt, "group was", "groups were") : "no group was"} hurt in ${duration(whole.to - whole.from)}`,
-    ...(kills ? [countOf(kills, "OOM kill")] : []),
-    ...(answer.restarts.length ? [countOf(answer.restarts.length, "restart")] : []),
+    ...(kills.length ? [countOf(kills.length, "OOM kill")] : []),
+    ...(restarts.length ? [countOf(restarts.length, "restart")] : []),
   ];
   const shown = all ? lanes : firstLanes(lanes, state.owner);
   const kinds = [...new Set(answer.rows.flatMap((row) => row.episodes.map((one) => one.kind)))];
@@ -43,8 +43,8 @@ export function Episodes({ answer, span, state, set }) {
     <div class="under">
       <ul class="legend" aria-label="legend">
         ${kinds.map((kind) => html`<li><span class="chip" style=${{ "--chip": `var(--${kindLook(kind).color})` }}></span>${kindLook(kind).words}</li>`)}
-        ${kills ? html`<li><span class="mark kill">✕</span> OOM kill</li>` : null}
-        ${answer.restarts.length ? html`<li><span class="mark restart">↻</span> restart</li>` : null}
+        ${kills.length ? html`<li><span class="mark kill">✕</span> OOM kill</li>` : null}
+        ${restarts.length ? html`<li><span class="mark restart">↻</span> restart</li>` : null}
       </ul>
       ${lanes.length > shown.length || all
         ? html`<button aria-expanded=${String(all)} onClick=${() => setAll(!all)}>${all ? "fewer" : countOf(lanes.length - shown.length, "more group")}</button>`

@@ -20,6 +20,12 @@ const AROUND = 30;
 /** Returns the average number of threads that were held in an episode. @param {Episode} episode */
 export const severity = (episode) => episode["hurt.seconds"] / Math.max(episode.judged_seconds, 1e-3);
 
+/** Returns the marks of the time that the lanes show. Verdicts can begin later than other figures. @param {Answer} answer */
+export function marksOf({ from_unix_nano: from, oom_kills: kills = [], restarts }) {
+  const isShown = (/** @type {Mark} */ mark) => mark.time_unix_nano >= from;
+  return { kills: kills.filter(isShown), restarts: restarts.filter(isShown) };
+}
+
 /** Returns the lanes, the worst first, then groups that have only marks. @param {Answer} answer @returns {Lane[]} */
 export function lanesOf(answer) {
   const lanes = /** @type {Map<string, Lane>} */ (new Map());
@@ -40,9 +46,10 @@ export function lanesOf(answer) {
   }
   const mark = (/** @type {Mark} */ { time_unix_nano: at, id, name }, /** @type {"kill" | "restart"} */ kind) =>
     lane(id, name).items.push({ kind, from: at / NANO, to: at / NANO });
-  for (const restart of answer.restarts) mark(restart, "restart");
+  const marks = marksOf(answer);
+  for (const restart of marks.restarts) mark(restart, "restart");
   // Kills are drawn over restarts.
-  for (const kill of answer.oom_kills ?? []) mark(kill, "kill");
+  for (const kill of marks.kills) mark(kill, "kill");
   const sum = (/** @type {Lane} */ lane) => lane.items.reduce((all, item) => all + weight(item), 0);
   return [...lanes.values()].sort((a, b) => sum(b) - sum(a));
 }

@@ -19,7 +19,8 @@ pub struct OomKill {
 }
 
 /// Returns the API's answer to `episodes`: at most `most` groups that were hurt in the part of a range that the points
-/// and the judged windows cover, those that were hurt most first. `kills` is `None` if events are not kept.
+/// and the judged windows cover, those that were hurt most first. Kills and restarts are those that the points cover.
+/// `kills` is `None` if events are not kept.
 pub fn episodes_json(
     view: &TimelineView,
     (from_unix_ns, to_unix_ns): (u64, u64),
@@ -34,7 +35,7 @@ pub fn episodes_json(
     let mut groups = view.episodes(from, to);
     let more = groups.len().saturating_sub(most);
     groups.truncate(most);
-    let inside = |ns: u64| (from..=to_unix_ns).contains(&ns);
+    let inside = |ns: u64| (from_unix_ns..=to_unix_ns).contains(&ns);
     let known = view.parties.iter().filter(|_| kills.is_some());
     let known = known.map(|(id, party)| (party.key(Level::Container), *id));
     let ids: HashMap<_, _> = known.collect();

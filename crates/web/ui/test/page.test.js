@@ -387,6 +387,8 @@ test("the worst lane is first, and a lane has its kills and restarts", () => {
   const lanes = lanesOf(EPISODES);
   assert.deepEqual(lanes.map((lane) => [lane.name, lane.items.length]), [["api", 4], ["busy", 1], ["eater", 1]]);
   assert.equal(worst(lanes[0].items)?.from, 1500);
+  const later = lanesOf({ ...EPISODES, from_unix_nano: 1107 * S });
+  assert.deepEqual(later.map((lane) => [lane.name, lane.items.length]), [["api", 2], ["busy", 1], ["eater", 1]], "without marks before");
   assert.equal(worstOf(EPISODES)?.lane.name, "api");
   assert.equal(worstOf({ ...EPISODES, rows: [], oom_kills: [], restarts: [] }), undefined);
 });
