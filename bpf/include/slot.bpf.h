@@ -55,10 +55,9 @@ enum block_layout {
 	BLOCK_CLASS_MASK = (1 << BLOCK_CLASS_BITS) - 1,
 };
 
-/* Encoding of waits after the moment of a snapshot: nanoseconds above the bits of a counter. */
-enum late_wait_layout {
-	LATE_WAIT_BITS = 8,
-	LATE_WAIT_MASK = (1 << LATE_WAIT_BITS) - 1,
+enum {
+	/* Waits after the moment of a snapshot are kept in units of 1 << this many nanoseconds. */
+	LATE_WAIT_SHIFT = 4,
 };
 
 enum counter {
@@ -95,6 +94,7 @@ enum counter {
 	 * its own moment.
 	 */
 	COUNTERS_OF_SLICES = COUNTER_SIBLING_BUSY + 1,
+	WAIT_CAUSES = COUNTER_WAIT_UNATTRIBUTED - COUNTER_WAIT_THROTTLE + 1,
 };
 
 struct counters {

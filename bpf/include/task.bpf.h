@@ -109,8 +109,8 @@ struct task_account {
 	/* Usage after the moment of a snapshot, and that moment. */
 	__u64 later[COUNTERS_OF_SLICES];
 	__u64 later_than;
-	/* Waits after that moment: nanoseconds above the counter of their cause. */
-	__u64 late_wait;
+	/* Waits after that moment by cause, in units of 16 ns: up to 68 s. */
+	__u32 late_waits[WAIT_CAUSES];
 	/* The short and the long epoch in which the thread last ran. */
 	struct entry entries[2];
 	/* Whether user space was last sent the thread as blocked. */
@@ -136,8 +136,8 @@ struct task_account {
 	__u64 blocked[BLOCK_CLASSES];
 };
 
-_Static_assert(sizeof(struct task_account) ==
-		       248 + 8 * COUNTERS_OF_SLICES + 2 * 8 * COUNTER_TOTALS + 8 * BLOCK_CLASSES,
+_Static_assert(sizeof(struct task_account) == 240 + 4 * WAIT_CAUSES + 8 * COUNTERS_OF_SLICES +
+						      2 * 8 * COUNTER_TOTALS + 8 * BLOCK_CLASSES,
 	       "implicit padding");
 /*
  * The size includes the 72 bytes that the kernel puts in front. A larger account would take twice

@@ -15,7 +15,6 @@ enum {
 	PART_INTERRUPT = COUNTER_WAIT_INTERRUPT - COUNTER_WAIT_THROTTLE,
 	PART_HOST = COUNTER_WAIT_HOST - COUNTER_WAIT_THROTTLE,
 	PART_UNATTRIBUTED = COUNTER_WAIT_UNATTRIBUTED - COUNTER_WAIT_THROTTLE,
-	WAIT_PARTS = PART_UNATTRIBUTED + 1,
 };
 
 /* A wait, and the parts into which it is divided. */
@@ -31,7 +30,7 @@ struct division {
 	 */
 	__u16 held_from;
 	__u16 held_below;
-	__u64 parts[WAIT_PARTS];
+	__u64 parts[WAIT_CAUSES];
 	/* The time behind neighbours that did not fit into `blames`. */
 	__u64 unnamed;
 	/* The group that is charged while the waiting thread itself runs. */
@@ -260,7 +259,7 @@ __noinline int charge_runner(__u32 number, runner runner, __u64 ns)
 	}
 	counter = wait_counter(it->victim, culprit);
 	part = counter - COUNTER_WAIT_THROTTLE;
-	if (part < WAIT_PARTS)
+	if (part < WAIT_CAUSES)
 		it->parts[part] += ns;
 	if (counter != COUNTER_WAIT_NEIGHBOUR)
 		return 0;

@@ -64,15 +64,12 @@ static __always_inline void used_so_far(struct task_struct *task, struct task_ac
 static __always_inline void without_later(struct task_account *account, struct counters *c,
 					  __u64 at)
 {
-	__u64 waits = account->late_wait;
-	__u32 cause = waits & LATE_WAIT_MASK;
-
 	if (account->later_than != at)
 		return;
 	for (int i = 0; i < COUNTERS_OF_SLICES; i++)
 		c->v[i] -= account->later[i];
-	if (cause < COUNTER_TOTALS)
-		c->v[cause] -= waits >> LATE_WAIT_BITS;
+	for (int i = 0; i < WAIT_CAUSES; i++)
+		c->v[COUNTER_WAIT_THROTTLE + i] -= (__u64)account->late_waits[i] << LATE_WAIT_SHIFT;
 }
 
 /*
@@ -257,7 +254,7 @@ static __always_inline __u64 settle(struct task_struct *task, struct task_accoun
 		used->v[i] -= exchange(&account->base.v[i], used->v[i]);
 	/* Nothing is kept for a later read, because the thread may not be read again. */
 	take_blocked(account, used, 0);
-	for (int i = 0; open && i < WAIT_PARTS; i++)
+	for (int i = 0; open && i < WAIT_CAUSES; i++)
 		used->v[COUNTER_WAIT_THROTTLE + i] += open->parts[i];
 	if (at && account->later_than == at)
 		later_ns = account->later[COUNTER_CPU_TIME];

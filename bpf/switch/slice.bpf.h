@@ -148,7 +148,7 @@ static __always_inline void begin_later(struct task_account *account, __u64 at)
 	if (account->later_than == at)
 		return;
 	__builtin_memset(account->later, 0, sizeof(account->later));
-	account->late_wait = 0;
+	__builtin_memset(account->late_waits, 0, sizeof(account->late_waits));
 	account->later_than = at;
 }
 

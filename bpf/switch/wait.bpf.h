@@ -128,7 +128,7 @@ static __always_inline enum counter charge_causes(struct task_struct *task,
 		return COUNTER_WAIT_UNATTRIBUTED;
 	if (it->from < now->clock)
 		divide(number);
-	for (int i = 0; i < WAIT_PARTS; i++) {
+	for (int i = 0; i < WAIT_CAUSES; i++) {
 		account->total.v[COUNTER_WAIT_THROTTLE + i] += it->parts[i];
 		if (it->parts[i] > longest) {
 			longest = it->parts[i];
@@ -148,9 +148,10 @@ static __always_inline void note_late_wait(struct task_account *account, enum co
 					   __u32 cpu, __u64 from, __u64 to)
 {
 	struct cpu_slot *slot = bpf_map_lookup_elem(&cpus, &cpu);
+	__u32 place = cause - COUNTER_WAIT_THROTTLE;
 	__u64 at = sample_at;
 
-	if (!slot)
+	if (!slot || place >= WAIT_CAUSES)
 		return;
 	from += slot->clock_offset;
 	to += slot->clock_offset;
@@ -159,9 +160,7 @@ static __always_inline void note_late_wait(struct task_account *account, enum co
 	if (to <= from)
 		return;
 	begin_later(account, at);
-	account->late_wait += (to - from) << LATE_WAIT_BITS;
-	account->late_wait &= ~(__u64)LATE_WAIT_MASK;
-	account->late_wait |= cause;
+	account->late_waits[place] += (to - from) >> LATE_WAIT_SHIFT;
 }
 
 /* Charges the wait of the thread up to now. The run queue of the CPU is locked. */

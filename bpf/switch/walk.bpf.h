@@ -192,7 +192,7 @@ static __always_inline void write_thread(struct seq_file *seq, struct task_struc
 	if (injects_idle(task))
 		sample->counters.v[COUNTER_CPU_TIME] = 0;
 	sample->counters.v[COUNTER_WAIT_UNATTRIBUTED] += take_unseen(task, account);
-	for (int i = 0; open && i < WAIT_PARTS; i++)
+	for (int i = 0; open && i < WAIT_CAUSES; i++)
 		sample->counters.v[COUNTER_WAIT_THROTTLE + i] += open->parts[i];
 	bpf_seq_write(seq, sample, sizeof(*sample));
 }
