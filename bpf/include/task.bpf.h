@@ -116,9 +116,8 @@ struct task_account {
 	/* Whether user space was last sent the thread as blocked. */
 	__u32 shown_blocked;
 	/*
-	 * The process that ended the block (bpf/switch/release.bpf.h): pid and start of the
-	 * process, and its group. GROUP_IDLE if no process ended it, or if the thread is still
-	 * blocked.
+	 * Who ended the block (bpf/switch/release.bpf.h): pid and start of the process, and its
+	 * group or a value of enum no_releaser.
 	 */
 	__u32 releaser_pid;
 	__u64 releaser_start;

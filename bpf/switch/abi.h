@@ -157,10 +157,17 @@ struct blame {
 	__u64 preemptions;
 };
 
-/*
- * The group that was blocked in a class, and the process that ended the block. GROUP_IDLE if no
- * process ended it.
- */
+/* Values of `releaser` that are no group. */
+enum no_releaser {
+	/* No program saw the end of the block. Such blocks have no row. */
+	RELEASER_UNKNOWN = 0,
+	/* A timeout, a signal or another interrupt ended the block. */
+	RELEASER_NONE = -3,
+	/* The thread left the group while it was blocked. */
+	RELEASER_LATER = -4,
+};
+
+/* The group that was blocked in a class, and the process that ended the block. */
 struct release_key {
 	__u64 victim;
 	__u64 releaser;
@@ -171,7 +178,10 @@ struct release_key {
 
 struct release {
 	__u64 blocked_ns;
-	__u64 blocks;
+	/* The part of `blocked_ns` after the moment whose low half is in `later_than`. */
+	__u64 later_ns;
+	__u32 later_than;
+	__u32 reserved;
 };
 
 /* The waits of one group. */
@@ -205,6 +215,7 @@ ABI_EXPORT(enum, histogram);
 ABI_EXPORT(struct, wait_row);
 ABI_EXPORT(struct, blame_key);
 ABI_EXPORT(struct, blame);
+ABI_EXPORT(enum, no_releaser);
 ABI_EXPORT(struct, release_key);
 ABI_EXPORT(struct, release);
 

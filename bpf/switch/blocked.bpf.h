@@ -287,16 +287,14 @@ static __always_inline void end_block(struct task_account *account, __u64 end)
 	if (unlikely(at) && end > at && block >> BLOCK_CLASS_BITS < at) {
 		charge_late_block(account, at);
 		charge_block(account, block, at);
-		if (releasers_on)
-			charge_release(account, block, at);
 		account->late_block_end = end;
 		account->late_block_at = at;
 		account->late_block = at << BLOCK_CLASS_BITS | (block & BLOCK_CLASS_MASK);
-		return;
+	} else {
+		charge_block(account, block, end);
 	}
-	charge_block(account, block, end);
 	if (releasers_on)
-		charge_release(account, block, end);
+		charge_release(account, false, block, end, at);
 }
 
 /*
@@ -308,8 +306,11 @@ static __always_inline void divide_block(struct task_account *account, __u64 now
 	__u64 block = *(volatile __u64 *)&account->block;
 	__u64 rest = now << BLOCK_CLASS_BITS | (block & BLOCK_CLASS_MASK);
 
-	if (block && compare_and_swap(&account->block, block, rest) == block)
-		charge_block(account, block, now);
+	if (!block || compare_and_swap(&account->block, block, rest) != block)
+		return;
+	charge_block(account, block, now);
+	if (releasers_on)
+		charge_release(account, true, block, now, 0);
 }
 
 /*

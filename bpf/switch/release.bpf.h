@@ -11,6 +11,7 @@
 #include "../include/syscall.bpf.h"
 #include "blame.bpf.h"
 #include "calls.bpf.h"
+#include "slice.bpf.h"
 
 const volatile bool releasers_on = false;
 
@@ -30,21 +31,24 @@ struct {
 /* `releases` was full at the last insertion. Rows are never removed. */
 __u32 releases_full;
 
+/* Blocks count from this moment (CLOCK_MONOTONIC) on: the start of the window of user space. */
+__u64 releases_from;
+
 static const struct release no_release;
 
-/* Whether a signal that the thread does not block is pending. */
-static __always_inline bool has_signal(struct task_struct *task)
+/* Whether a signal wakes the thread: one that it does not block is pending. */
+static __always_inline bool has_signal(struct task_struct *task, __u32 state)
 {
 	struct signal_struct *process = to_be_read(task)->signal;
 	__u64 pending = task->pending.signal.sig[0] | process->shared_pending.signal.sig[0];
 
-	return pending & ~task->blocked.sig[0];
+	return state & (TASK_INTERRUPTIBLE | TASK_WAKEKILL) && pending & ~task->blocked.sig[0];
 }
 
 /*
  * Whether the program runs on the stack of the current thread. `context` is the array of its
  * arguments, which is on the stack of the caller. The registers are at the top of the stack of the
- * thread. An interrupt in the kernel, and every softirq, has a stack of its own.
+ * thread. An interrupt in the kernel has a stack of its own.
  */
 static __always_inline bool is_on_stack_of(struct task_struct *task, const void *context)
 {
@@ -52,8 +56,8 @@ static __always_inline bool is_on_stack_of(struct task_struct *task, const void 
 }
 
 /*
- * Whether the current thread runs kernel code of its own. An interrupt from user space uses the
- * stack of the thread, but the thread is not in a system call then.
+ * Whether the current thread runs kernel code of its own. An interrupt from user space and its
+ * softirqs use the stack of the thread, but the thread is not in a system call then.
  */
 static __always_inline bool is_in_own_call(struct task_struct *task)
 {
@@ -78,35 +82,48 @@ static __always_inline bool is_in_transfer(struct task_struct *task)
 	return call == CALL_DESCRIPTOR || call == CALL_WRITE;
 }
 
-/*
- * Whether `waker`, the current thread, releases a thread that is blocked in this class. Otherwise a
- * timeout, another interrupt or a signal ends the block.
- */
-static __always_inline bool is_releaser(struct task_struct *waker, struct task_struct *task,
-					enum block_class class, const void *context)
-{
-	bool releases;
+/* Who wakes a blocked thread. */
+enum awakening { BY_WAKER, BY_NOBODY, BY_UNKNOWN };
 
-	if (!waker->pid)
-		return false;
-	if (is_on_stack_of(waker, context))
-		releases = is_in_own_call(waker);
-	else
-		releases = class == BLOCK_LOOPBACK && is_in_transfer(waker);
+/*
+ * Returns who wakes a thread that is blocked in this class: `waker`, the current thread; nobody,
+ * because a timeout, a signal or another interrupt does; or a thread that cannot be determined.
+ */
+static __always_inline enum awakening awakening_of(struct task_struct *waker,
+						   struct task_struct *task, enum block_class class,
+						   const void *context)
+{
+	bool on_stack = waker->pid && is_on_stack_of(waker, context);
+	__u32 state = task_state(task);
+
 	/* The end of a child sends a signal, too. */
-	return releases && (class == BLOCK_CHILD || !has_signal(task));
+	if (class != BLOCK_CHILD && has_signal(task, state))
+		return BY_NOBODY;
+	if (on_stack && is_in_own_call(waker))
+		return BY_WAKER;
+	/* Another softirq is a timeout, or delivers what any thread has sent. */
+	if (class == BLOCK_LOOPBACK)
+		return waker->pid && is_in_transfer(waker) ? BY_WAKER : BY_UNKNOWN;
+	/* An interrupt; or a page fault, which can only release a lock of the kernel. */
+	return on_stack && state & TASK_UNINTERRUPTIBLE ? BY_UNKNOWN : BY_NOBODY;
 }
 
-/* Notes the current thread as the releaser of a thread that it wakes. */
+/* Notes the current thread as the releaser of a thread that it wakes, or that nobody is. */
 static __always_inline void note_releaser(struct task_struct *task, struct task_account *account,
 					  const void *context)
 {
 	enum block_class class = *(volatile __u64 *)&account->block & BLOCK_CLASS_MASK;
 	struct task_struct *waker = bpf_get_current_task_btf();
+	enum awakening awakening;
 	struct task_account *own;
 
-	if (!(RELEASED_CLASSES >> class & 1) || !is_releaser(waker, task, class, context))
+	if (!(RELEASED_CLASSES >> class & 1))
 		return;
+	awakening = awakening_of(waker, task, class, context);
+	if (awakening != BY_WAKER) {
+		account->releaser = awakening == BY_NOBODY ? RELEASER_NONE : RELEASER_UNKNOWN;
+		return;
+	}
 	own = find_account(waker);
 	account->releaser_pid = waker->tgid;
 	account->releaser_start = own ? own->process_start : 0;
@@ -116,27 +133,34 @@ static __always_inline void note_releaser(struct task_struct *task, struct task_
 /* Forgets the releaser of the last block, before the next one begins. */
 static __always_inline void forget_releaser(struct task_account *account)
 {
-	account->releaser = GROUP_IDLE;
+	account->releaser = RELEASER_UNKNOWN;
 	account->releaser_start = 0;
 	account->releaser_pid = 0;
 	/* A waker does not look for the releaser before it sees the block. */
 	barrier();
 }
 
-/* Charges a block that ended at `end` to the releaser. */
-static __always_inline void charge_release(struct task_account *account, __u64 block, __u64 end)
+/*
+ * Charges a block up to `end` to the releaser, or to none yet if the thread moves. `at` is the
+ * moment of the snapshot in progress, or 0. A block that spans it is divided there, as in
+ * end_block(): its reader subtracts the rest.
+ */
+static __always_inline void charge_release(struct task_account *account, bool moves, __u64 block,
+					   __u64 end, __u64 at)
 {
-	__u64 begin = block >> BLOCK_CLASS_BITS;
+	__u64 began = block >> BLOCK_CLASS_BITS;
+	__u64 begin = began < releases_from ? releases_from : began;
 	struct release_key key = {
 		.victim = victim_of(account),
-		.releaser = account->releaser,
-		.process_start = account->releaser_start,
-		.pid = account->releaser_pid,
+		.releaser = moves ? (__u64)RELEASER_LATER : account->releaser,
+		.process_start = moves ? 0 : account->releaser_start,
+		.pid = moves ? 0 : account->releaser_pid,
 		.class = block & BLOCK_CLASS_MASK,
 	};
 	struct release *row;
 
-	if (!(RELEASED_CLASSES >> key.class & 1) || end <= begin)
+	if (!(RELEASED_CLASSES >> key.class & 1) || key.releaser == RELEASER_UNKNOWN ||
+	    end <= begin)
 		return;
 	row = bpf_map_lookup_elem(&releases, &key);
 	if (!row && !releases_full)
@@ -146,8 +170,10 @@ static __always_inline void charge_release(struct task_account *account, __u64 b
 		count_loss(LOSS_RELEASE_ROW);
 		return;
 	}
-	__atomic_fetch_add(&row->blocked_ns, end - begin, __ATOMIC_RELAXED);
-	__atomic_fetch_add(&row->blocks, 1, __ATOMIC_RELAXED);
+	/* Noted before it is added, so that a reader never counts it twice. */
+	if (began < at && at < end)
+		note_later_in(row, end - at, at);
+	__sync_fetch_and_add(&row->blocked_ns, end - begin);
 }
 
 #endif

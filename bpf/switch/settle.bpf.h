@@ -23,18 +23,6 @@ static __always_inline void add(struct counters *to, const struct counters *what
 		__sync_fetch_and_add(&to->v[i], what->v[i]);
 }
 
-/*
- * Records how much of an addition to a row came after the moment of the snapshot. If several CPUs
- * are the first in a snapshot, one of them removes the value of the previous snapshot.
- */
-#define note_later_in(row, ns, at)                                            \
-	({                                                                    \
-		__u64 stale_ = (row)->later_ns;                               \
-		if (exchange(&(row)->later_than, (__u32)(at)) != (__u32)(at)) \
-			__sync_fetch_and_add(&(row)->later_ns, -stale_);      \
-		__sync_fetch_and_add(&(row)->later_ns, ns);                   \
-	})
-
 /* Reads the counters of the thread since it was created. */
 static __always_inline void used_so_far(struct task_struct *task, struct task_account *account,
 					struct cpu_slot *slot, struct counters *c)

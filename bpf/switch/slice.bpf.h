@@ -162,6 +162,18 @@ static __always_inline void note_later(struct task_account *account, enum counte
 	account->later[counter] += used;
 }
 
+/*
+ * Records how much of an addition to a row came after the moment of the snapshot. If several CPUs
+ * are the first in a snapshot, one of them removes the value of the previous snapshot.
+ */
+#define note_later_in(row, ns, at)                                            \
+	({                                                                    \
+		__u64 stale_ = (row)->later_ns;                               \
+		if (exchange(&(row)->later_than, (__u32)(at)) != (__u32)(at)) \
+			__sync_fetch_and_add(&(row)->later_ns, -stale_);      \
+		__sync_fetch_and_add(&(row)->later_ns, ns);                   \
+	})
+
 /* Returns `value` * `part` / `whole`, with a precision of 24 bits; at most `value`. */
 static __always_inline __u64 portion_of(__u64 value, __u64 part, __u64 whole)
 {

@@ -1,6 +1,8 @@
 //! Tests of which threads ended the blocks of other threads.
 
-use std::fs;
+use std::sync::Mutex;
+use std::time::Duration;
+use std::{fs, thread};
 
 use serde_json::Value;
 
@@ -28,6 +30,7 @@ fn blocked_time_is_charged_to_the_group_that_ended_it() {
     fs::write(folder.path().join("enter"), holder.enter()).expect("room");
     let mut releases = Load::own(&holder, &format!("releases {path}"));
     let mut waits_for = Load::own(&victim, &format!("waits-for {path}"));
+    let older = Older::begin();
     let args = [
         "waits",
         "--blocked",
@@ -37,7 +40,7 @@ fn blocked_time_is_charged_to_the_group_that_ended_it() {
         "--for",
         "2s",
     ];
-    let answer = support::json(&args);
+    let answer = older.during(|| support::json(&args));
     let why = support::json(&["why", &victim.path(), "--json", "--for", "1s"]);
     waits_for.say("end");
     releases.say("end");
@@ -47,8 +50,65 @@ fn blocked_time_is_charged_to_the_group_that_ended_it() {
         check(class, &released(row, class), &holder, releases.pid());
     }
     check("lock", &released(&why, "lock"), &holder, releases.pid());
+    let own = released(row_of(&answer, &holder), "lock");
+    assert!(
+        number(&own["nobody_seconds"]) > 0.5 * number(&answer["window_seconds"]),
+        "timeouts: {own}"
+    );
+    older.check(&answer);
     releases.reap();
     waits_for.kill();
+}
+
+/// Threads that were blocked before the window. In it one is released, one goes on, and one leaves
+/// its group.
+struct Older {
+    loads: Mutex<[Load; 3]>,
+    group: Group,
+    left: Group,
+    entered: Group,
+}
+
+impl Older {
+    fn begin() -> Self {
+        let (group, left) = (Group::new("older"), Group::new("left"));
+        let reader = |group| Load::shell(group, "read word");
+        let loads = Mutex::new([&group, &group, &left].map(reader));
+        Self {
+            loads,
+            group,
+            left,
+            entered: Group::new("entered"),
+        }
+    }
+
+    fn during(&self, measure: impl FnOnce() -> Value) -> Value {
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                thread::sleep(Duration::from_secs(2));
+                let mut loads = self.loads.lock().expect("not poisoned");
+                loads[0].say("end");
+                self.entered.add(loads[2].pid());
+            });
+            measure()
+        })
+    }
+
+    /// Checks that each block counts from the start of the window on, and that one that goes on, or
+    /// whose thread left the group, is not released yet.
+    fn check(&self, answer: &Value) {
+        let it = released(row_of(answer, &self.group), "pipe");
+        let part = |it: &Value, key: &str| number(&it[key]);
+        let (open, window) = (part(&it, "open_seconds"), part(answer, "window_seconds"));
+        assert!(open > window - 0.001, "{it}");
+        assert!(part(&it, "unknown_seconds") < 0.001, "{it}");
+        // Absent if the thread left before the window.
+        for row in support::rows(answer, |row| row["cgroup.id"] == self.left.id()) {
+            let it = released(row, "pipe");
+            let (all, open) = (part(&it, "seconds"), part(&it, "open_seconds"));
+            assert!(all - open < 0.001, "{it}");
+        }
+    }
 }
 
 fn released(row: &Value, class: &str) -> Value {

@@ -120,6 +120,11 @@ impl CpuSource {
         self.kernel.follow_children_of(pid);
     }
 
+    /// The next batch begins the window in which releasers of blocked threads count.
+    pub fn begin_releases(&mut self) {
+        self.kernel.begin_releases();
+    }
+
     /// Returns the current status of each feature.
     pub fn features(&self) -> Arc<[Feature]> {
         self.features.all()

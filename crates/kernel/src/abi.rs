@@ -128,13 +128,17 @@ pub(crate) type WaitRow = switch::types::wait_row;
 pub(crate) type BlameKey = switch::types::blame_key;
 
 /// Sign-extends a group to 64 bits, as C does. The generated type is unsigned.
-const fn extended(group: switch::types::group) -> u64 {
-    group.0 as i32 as i64 as u64
+const fn extended(group: u32) -> u64 {
+    group as i32 as i64 as u64
 }
 
-const IDLE: u64 = extended(switch::types::group::GROUP_IDLE);
-const KERNEL: u64 = extended(switch::types::group::GROUP_KERNEL);
-const FOLLOWED: u64 = extended(switch::types::group::GROUP_FOLLOWED);
+const IDLE: u64 = extended(switch::types::group::GROUP_IDLE.0);
+const KERNEL: u64 = extended(switch::types::group::GROUP_KERNEL.0);
+const FOLLOWED: u64 = extended(switch::types::group::GROUP_FOLLOWED.0);
+/// Nobody released a block ([`BlockEnd::Nobody`]).
+pub(crate) const RELEASER_NONE: u64 = extended(switch::types::no_releaser::RELEASER_NONE.0);
+/// The thread left its group while it was blocked ([`BlockEnd::Left`]).
+pub(crate) const RELEASER_LATER: u64 = extended(switch::types::no_releaser::RELEASER_LATER.0);
 
 /// Returns the group with this number in the BPF programs; `None` for the idle task.
 pub(crate) fn group(number: u64) -> Option<Group> {

@@ -463,7 +463,7 @@ impl Accounting {
             snapshot.holders = past::holders(&self.switch, cpus, self.last_ns, until)?;
         }
         if self.releasers {
-            snapshot.releases = Some(releases::read(&self.switch)?);
+            snapshot.releases = Some(releases::read(&self.switch, snapshot.taken_ns)?);
         }
         let blames_fit = snapshot.blames.len() < self.switch.maps.blames.max_entries() as usize;
         if let (true, Some(bss)) = (blames_fit, self.switch.maps.bss_data.as_deref_mut()) {
@@ -482,10 +482,14 @@ impl Accounting {
     /// steps are therefore repeated if the agent was preempted between them.
     fn begin_moment(&mut self, online: &[u32]) -> Result<Snapshot, Error> {
         let allowed = MOMENT_NS + MOMENT_CPU_NS * online.len() as u64;
+        let begins_releases = self.begins_releases();
         let mut snapshot = Snapshot::default();
         for _ in 0..MOMENT_TRIES {
             snapshot.taken_ns = now_ns();
             self.set_moment(snapshot.taken_ns);
+            if begins_releases {
+                self.count_releases_from(snapshot.taken_ns);
+            }
             snapshot.cpus = self.cpus(online)?;
             snapshot.running = snapshot
                 .cpus

@@ -81,7 +81,7 @@ pub use reason::{
     Affinity, CpuWeight, IdleGroup, QuotaUse, RealTime, Reason, ReasonCulprit, Rivals, Settings,
     Unusual,
 };
-pub use release::{ReleaseRow, Releaser};
+pub use release::{BlockEnd, ReleaseRow, Releaser};
 pub use subject::{Blamed, SubjectBlame, SubjectDestination, SubjectRow};
 pub use verdict::VerdictKind;
 pub use waits::{Blame, BlameRow, Group, ThreadRoom, WaitRow, Waiting};

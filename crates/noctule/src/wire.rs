@@ -438,6 +438,12 @@ impl Pipeline {
         }
     }
 
+    /// Takes the first batch of a window.
+    pub(crate) fn first_tick(&mut self) -> Result<Batch> {
+        self.cpu.begin_releases();
+        self.tick()
+    }
+
     /// Takes a batch, and adds names.
     pub(crate) fn tick(&mut self) -> Result<Batch> {
         self.drain_events()?;

@@ -112,7 +112,8 @@ fn waits_for() {
     hear();
 }
 
-/// Releases what the other load waits for, again and again.
+/// Releases what the other load waits for, again and again. One thread waits for a futex until a
+/// timeout.
 fn releases() {
     let write = |name: &str, text: String| fs::write(folder().join(name), text).expect("room");
     let [by_open, by_process, mut fifo] = ["flock", "fcntl", "fifo"].map(file);
@@ -145,6 +146,10 @@ fn releases() {
         Box::new(move || {
             thread::sleep(HELD);
             futex::wake(word, futex::Flags::empty(), 1).expect("a word");
+        }),
+        Box::new(|| {
+            let limit = HELD.try_into().expect("it is short");
+            let _ = futex::wait(&AtomicU32::new(0), futex::Flags::PRIVATE, 0, Some(&limit));
         }),
         Box::new(move || {
             thread::sleep(HELD);

@@ -5,8 +5,8 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use noctule_model::{
-    BlockClass, Blocked, CgroupId, Comm, Group, IdMap, Level, Owner, ProcessId, ReleaseRow,
-    Releaser,
+    BlockClass, BlockEnd, Blocked, CgroupId, Comm, Group, IdMap, Level, Owner, ProcessId,
+    ReleaseRow,
 };
 
 use super::{Growth, Party, WaitReportRow};
@@ -22,11 +22,11 @@ pub struct Released {
     pub blocked_ns: u64,
     /// Blocks that a party ended, in descending order of time.
     pub by: Vec<ReleasedBy>,
-    /// Blocks that a timeout, another interrupt or a signal ended.
+    /// Blocks that a timeout, a signal or another interrupt ended.
     pub nobody_ns: u64,
-    /// Blocks that lasted beyond the end of the window.
+    /// Blocks that lasted beyond the end of the window, or whose thread left the group meanwhile.
     pub open_ns: u64,
-    /// The remaining time: blocks whose end was not seen, or that had no row in the table.
+    /// The rest: nothing shows who ended these blocks, or the table had no room for them.
     pub unknown_ns: u64,
 }
 
@@ -85,8 +85,8 @@ pub(super) struct Releases {
 impl Growth<'_> {
     /// Returns the growth of the releases, or `None` if they are not measured.
     fn releases(&self) -> Option<Vec<ReleaseRow>> {
-        type Cell = (Group, BlockClass, Option<Releaser>);
-        let cell = |row: &ReleaseRow| -> Cell { (row.victim, row.class, row.by) };
+        type Cell = (Group, BlockClass, BlockEnd);
+        let cell = |row: &ReleaseRow| -> Cell { (row.victim, row.class, row.end) };
         let last = self.last.releases.as_ref()?;
         let before = self.first.releases.iter().flatten();
         let before: HashMap<Cell, u64> = before.map(|row| (cell(row), row.blocked_ns)).collect();
@@ -138,9 +138,16 @@ impl Releases {
     fn add(&mut self, row: &ReleaseRow, owners: &IdMap<CgroupId, Arc<Owner>>) {
         let level = self.level;
         let parts = self.parts(row.victim, row.class, owners);
-        let Some(by) = row.by else {
-            parts.nobody_ns += row.blocked_ns;
-            return;
+        let by = match row.end {
+            BlockEnd::Released(by) => by,
+            BlockEnd::Nobody => {
+                parts.nobody_ns += row.blocked_ns;
+                return;
+            }
+            BlockEnd::Left => {
+                parts.open_ns += row.blocked_ns;
+                return;
+            }
         };
         let party = Party::of(by.group, owners);
         let known = parts.by.entry(party.key(level));
@@ -156,12 +163,15 @@ impl Releases {
         owners: &IdMap<CgroupId, Arc<Owner>>,
     ) {
         let now_ns = growth.last.taken_ns;
+        let window_ns = now_ns.saturating_sub(growth.first.taken_ns);
         for (class, threads, since_ns) in blocked.iter().filter(|it| it.0.has_releaser()) {
             let ns = u64::from(threads)
                 .wrapping_mul(now_ns)
                 .wrapping_sub(since_ns);
             // Negative if the threads blocked after the time of the batch.
             let ns = u64::try_from(ns.cast_signed()).unwrap_or(0);
+            // Blocks that began before the window count from its start on.
+            let ns = ns.min(window_ns.saturating_mul(threads.into()));
             self.parts(victim, class, owners).open_ns += ns;
         }
     }
@@ -183,9 +193,8 @@ impl Releases {
         all
     }
 
-    /// Makes the parts add up to `blocked_ns`. The full length of a block counts when the block
-    /// ends. If blocks began before the window, the parts can exceed `blocked_ns`, and each part is
-    /// reduced in proportion.
+    /// Makes the parts add up to the whole. The parts are read after the whole, so they can exceed it
+    /// by a little. Each is then reduced in proportion.
     fn close(&self, own: &Key, class: BlockClass, blocked_ns: u64, parts: &Parts) -> Released {
         let ended = parts
             .by
@@ -233,7 +242,7 @@ impl Releases {
 
 #[cfg(test)]
 mod tests {
-    use noctule_model::{Batch, CgroupRow, Counter, ProcessRow, VerdictKind};
+    use noctule_model::{Batch, CgroupRow, Counter, ProcessRow, Releaser, VerdictKind};
 
     use super::*;
     use crate::{Detail, Thresholds};
@@ -245,17 +254,21 @@ mod tests {
         ProcessId { pid, start_ns: 5 }
     }
 
-    fn row(by: Option<(CgroupId, u32)>, blocked_ns: u64) -> ReleaseRow {
+    fn row(end: BlockEnd, blocked_ns: u64) -> ReleaseRow {
         ReleaseRow {
             victim: Group::Cgroup(VICTIM),
             class: BlockClass::Lock,
-            by: by.map(|(group, pid)| Releaser {
-                group: Group::Cgroup(group),
-                process: process(pid),
-            }),
+            end,
             blocked_ns,
-            blocks: 1,
         }
+    }
+
+    fn by(group: CgroupId, pid: u32, blocked_ns: u64) -> ReleaseRow {
+        let releaser = Releaser {
+            group: Group::Cgroup(group),
+            process: process(pid),
+        };
+        row(BlockEnd::Released(releaser), blocked_ns)
     }
 
     /// Returns the row of a victim that was blocked for `lock_ns`. The last 100 ns are a block that
@@ -302,15 +315,16 @@ mod tests {
     #[test]
     fn blocked_time_is_divided_by_who_ended_it() {
         let rows = vec![
-            row(Some((VICTIM, 1)), 50),
-            row(Some((HOLDER, 2)), 400),
-            row(Some((HOLDER, 3)), 200),
-            row(None, 30),
+            by(VICTIM, 1, 50),
+            by(HOLDER, 2, 400),
+            by(HOLDER, 3, 200),
+            row(BlockEnd::Nobody, 30),
+            row(BlockEnd::Left, 20),
         ];
         let it = released(1000, rows);
         assert_eq!(
             parts(&it),
-            (vec![(2, false, 600), (1, true, 50)], [30, 100, 220])
+            (vec![(2, false, 600), (1, true, 50)], [30, 120, 200])
         );
         assert_eq!(
             (it.by[0].process_ns, it.by[0].comm.as_deref()),
@@ -322,21 +336,27 @@ mod tests {
 
     #[test]
     fn only_a_lock_that_another_group_held_makes_a_verdict() {
-        let held = victim(1000, vec![row(Some((HOLDER, 2)), 800)]);
+        let held = victim(1000, vec![by(HOLDER, 2, 800)]);
         assert_eq!(held.verdict.kind, VerdictKind::HeldByLock);
         let culprit = held.verdict.culprit.expect("it is known");
         assert_eq!(
             culprit.key(Level::Cgroup),
             Party::of(Group::Cgroup(HOLDER), &IdMap::default()).key(Level::Cgroup)
         );
-        let pool = victim(1000, vec![row(Some((VICTIM, 1)), 800)]);
+        let pool = victim(1000, vec![by(VICTIM, 1, 800)]);
         assert_eq!(pool.verdict.kind, VerdictKind::Quiet);
     }
 
     #[test]
-    fn blocks_that_began_before_the_window_do_not_exceed_it() {
-        let it = released(500, vec![row(Some((HOLDER, 2)), 900), row(None, 100)]);
+    fn parts_that_exceed_the_whole_are_reduced() {
+        let it = released(500, vec![by(HOLDER, 2, 900), row(BlockEnd::Nobody, 100)]);
         assert_eq!(parts(&it), (vec![(2, false, 450)], [50, 0, 0]));
+    }
+
+    #[test]
+    fn nothing_is_said_of_blocks_whose_end_is_unknown() {
+        let it = released(1000, vec![row(BlockEnd::Nobody, 30)]);
+        assert_eq!(parts(&it), (vec![], [30, 100, 870]));
     }
 
     #[test]

@@ -1,8 +1,9 @@
 //! Reads from the BPF map which processes ended the blocks of threads.
 
 use libbpf_rs::Link;
-use noctule_model::{BlockClass, Feature, FeatureId, ProcessId, ReleaseRow, Releaser};
+use noctule_model::{BlockClass, BlockEnd, Feature, FeatureId, ProcessId, ReleaseRow, Releaser};
 
+use super::Accounting;
 use super::object::Refused;
 use crate::abi;
 use crate::error::{Error, REPORT};
@@ -10,6 +11,28 @@ use crate::facts::Facts;
 use crate::plan::Wanted;
 use crate::skel::switch::{SwitchSkel, types};
 use crate::table;
+
+/// Releasers count from the moment of the next snapshot on. No block ends that late.
+const NEXT_MOMENT: u64 = u64::MAX;
+
+impl Accounting {
+    /// Counts the part of each block after the next snapshot for the process that ends the block,
+    /// and nothing before it.
+    pub fn begin_releases(&mut self) {
+        self.count_releases_from(NEXT_MOMENT);
+    }
+
+    pub(super) fn begins_releases(&self) -> bool {
+        let bss = self.switch.maps.bss_data.as_deref();
+        bss.is_some_and(|bss| bss.releases_from == NEXT_MOMENT)
+    }
+
+    pub(super) fn count_releases_from(&mut self, ns: u64) {
+        if let Some(bss) = self.switch.maps.bss_data.as_deref_mut() {
+            bss.releases_from = ns;
+        }
+    }
+}
 
 /// Returns whether programs can determine the class of a block and the process that ends it.
 fn can_measure(facts: &Facts) -> bool {
@@ -57,28 +80,33 @@ pub(super) fn attach(
     (None, Some(feature))
 }
 
-/// Returns the blocked time of each group by class and by the process that ended the blocks.
-pub(super) fn read(switch: &SwitchSkel<'static>) -> Result<Vec<ReleaseRow>, Error> {
-    let rows = table::entries(
-        &switch.maps.releases,
-        "the table of processes that ended blocks",
-    )?;
+/// Returns the blocked time of each group up to the moment of the snapshot, by class and by the
+/// process that ended the blocks.
+pub(super) fn read(switch: &SwitchSkel<'static>, taken_ns: u64) -> Result<Vec<ReleaseRow>, Error> {
+    let rows = table::entries(&switch.maps.releases, "the table of releasers")?;
     let row = |(key, value): (&[u8], &[u8])| {
         let key = abi::plain::<types::release_key>(key)?;
         let sums = abi::plain::<types::release>(value)?;
-        let by = abi::group(key.releaser).map(|group| Releaser {
-            group,
-            process: ProcessId {
-                pid: key.pid,
-                start_ns: key.process_start,
-            },
-        });
+        let end = match key.releaser {
+            abi::RELEASER_NONE => BlockEnd::Nobody,
+            abi::RELEASER_LATER => BlockEnd::Left,
+            releaser => BlockEnd::Released(Releaser {
+                group: abi::group(releaser)?,
+                process: ProcessId {
+                    pid: key.pid,
+                    start_ns: key.process_start,
+                },
+            }),
+        };
+        let later_ns = match sums.later_than == taken_ns as u32 {
+            true => sums.later_ns,
+            false => 0,
+        };
         Some(ReleaseRow {
             victim: abi::group(key.victim)?,
             class: BlockClass::from_number(key.class.into())?,
-            by,
-            blocked_ns: sums.blocked_ns,
-            blocks: sums.blocks,
+            end,
+            blocked_ns: sums.blocked_ns.saturating_sub(later_ns),
         })
     };
     Ok(rows.iter().filter_map(row).collect())

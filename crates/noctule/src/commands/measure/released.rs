@@ -18,20 +18,29 @@ pub(super) fn lines(row: &WaitReportRow, level: Level) -> Vec<String> {
     classes.map(|it| words(it, level)).collect()
 }
 
-/// Returns the name of the party that ended most of the class with the longest blocked time; empty
-/// if there is none.
+/// Names the largest part of the class with the longest blocked time; empty if there is no class.
 pub(super) fn most(row: &WaitReportRow, level: Level) -> Option<String> {
-    let most = row.released.iter().flatten().next()?;
-    let class = most.class.name();
-    let by = most.by.first();
-    Some(match by {
-        Some(by) if by.blocked_ns >= most.nobody_ns.max(most.open_ns) => {
-            let share = share(by.blocked_ns, most.blocked_ns);
-            format!("{class}: {} {share}", party(by, level))
-        }
-        _ if most.open_ns > most.nobody_ns => format!("{class}: not released yet"),
-        _ => format!("{class}: nobody"),
-    })
+    let longest = row.released.iter().flatten().next()?;
+    largest(longest, level)
+}
+
+fn largest(it: &Released, level: Level) -> Option<String> {
+    let by = it.by.first();
+    let by = by.map(|by| (party(by, level), by.blocked_ns));
+    let rest = rest(it).map(|(what, ns)| (what.trim_start_matches("by ").to_owned(), ns));
+    let parts = rest.into_iter().rev().chain(by);
+    let (what, ns) = parts.max_by_key(|(_, ns)| *ns)?;
+    let share = share(ns, it.blocked_ns);
+    Some(format!("{}: {what} {share}", it.class.name()))
+}
+
+/// Returns the parts that no party ended, and the words for each.
+fn rest(it: &Released) -> [(&'static str, u64); 3] {
+    [
+        ("by a timeout or a signal", it.nobody_ns),
+        ("not yet", it.open_ns),
+        ("unknown", it.unknown_ns),
+    ]
 }
 
 fn party(by: &ReleasedBy, level: Level) -> String {
@@ -54,13 +63,8 @@ fn words(it: &Released, level: Level) -> String {
         })
         .collect();
     let others: u64 = shown.skip(PARTIES).map(|by| by.blocked_ns).sum();
-    let rest = [
-        ("by others", others),
-        ("by a timeout or a signal", it.nobody_ns),
-        ("not yet", it.open_ns),
-        ("unknown", it.unknown_ns),
-    ];
-    let rest = rest.into_iter().filter(|(_, ns)| is_shown(*ns));
+    let rest = [("by others", others)].into_iter().chain(rest(it));
+    let rest = rest.filter(|(_, ns)| is_shown(*ns));
     parts.extend(rest.map(|(what, ns)| format!("{what} {}", part(ns))));
     let blocked = duration(it.blocked_ns);
     format!(
@@ -92,6 +96,24 @@ mod tests {
     use noctule_model::{BlockClass, CgroupId, Owner, ProcessId};
 
     use super::*;
+
+    #[test]
+    fn the_largest_part_is_named_even_if_it_is_unknown() {
+        let words = |nobody_ns, open_ns, unknown_ns| {
+            let it = Released {
+                class: BlockClass::Lock,
+                blocked_ns: 100,
+                by: Vec::new(),
+                nobody_ns,
+                open_ns,
+                unknown_ns,
+            };
+            largest(&it, Level::Cgroup).expect("a part")
+        };
+        assert_eq!(words(0, 0, 100), "lock: unknown 100.0%");
+        assert_eq!(words(10, 50, 40), "lock: not yet 50.0%");
+        assert_eq!(words(60, 0, 40), "lock: a timeout or a signal 60.0%");
+    }
 
     #[test]
     fn a_class_is_one_sentence_whose_shares_add_up() {

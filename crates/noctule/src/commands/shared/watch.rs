@@ -98,7 +98,7 @@ fn of_command(
     watched: &Watched<'_>,
     show: &mut dyn FnMut(&Batch),
 ) -> Result<(ReportBuilder, u8)> {
-    let first = pipeline.tick()?;
+    let first = pipeline.first_tick()?;
     show(&first);
     let mut builder = ReportBuilder::new(first).with(watched.detail);
     let followed = follow(
@@ -133,7 +133,7 @@ fn window(
     watched: &Watched<'_>,
     show: &mut dyn FnMut(&Batch),
 ) -> Result<ReportBuilder> {
-    let first = pipeline.tick()?;
+    let first = pipeline.first_tick()?;
     show(&first);
     let mut builder = ReportBuilder::new(first).with(watched.detail);
     let end = Instant::now() + watched.limit.unwrap_or(watched.window);
