@@ -108,11 +108,17 @@ impl WaitReportRow {
 
     /// Returns the other groups that had the CPU. The share of each is relative to the time for
     /// which the row wanted the CPU.
-    fn reason_culprits(&self, level: Level) -> Vec<ReasonCulprit> {
+    pub(crate) fn reason_culprits(&self, level: Level) -> Vec<ReasonCulprit> {
         let evidence = &self.verdict.evidence;
         if self.verdict.kind == VerdictKind::HeldByLock {
             let active_ns = evidence.active_ns().max(1) as f64;
+            let least_ns = evidence.hurt_ns(VerdictKind::HeldByLock).div_ceil(100);
+            let most = match self.verdict.culprit {
+                Some(_) => 1,
+                None => CULPRITS,
+            };
             let holders = self.lock_holders().unwrap_or_default().into_iter();
+            let holders = holders.filter(|(_, ns)| *ns >= least_ns).take(most);
             let holders = holders.map(|(party, ns)| ReasonCulprit {
                 name: party.name(level),
                 share: ns as f64 / active_ns,

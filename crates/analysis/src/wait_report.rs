@@ -300,8 +300,10 @@ impl WaitReportRow {
                 one.map(|(party, _)| party)
             }
             VerdictKind::HeldByLock => {
+                let least_ns = share * evidence.hurt_ns(kind) as f64;
                 let holders = self.lock_holders().unwrap_or_default();
-                holders.first().map(|(party, _)| (*party).clone())
+                let most = holders.first().filter(|(_, ns)| *ns as f64 >= least_ns);
+                most.map(|(party, _)| (*party).clone())
             }
             _ => None,
         };

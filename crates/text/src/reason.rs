@@ -116,9 +116,13 @@ fn stalled(kind: VerdictKind, reason: &Reason) -> String {
         VerdictKind::HeldByDisk => "the disk".to_owned(),
         VerdictKind::HeldByFilesystem => "the file system".to_owned(),
         VerdictKind::HeldByMemoryLimit => memory_limit(memory),
-        VerdictKind::HeldByLock => match reason.culprits.first() {
-            Some(culprit) => format!("locks of {}", culprit.name),
-            None => "a lock".to_owned(),
+        VerdictKind::HeldByLock => match reason.culprits.as_slice() {
+            [] => "locks".to_owned(),
+            [culprit] => format!("locks of {}", culprit.name),
+            _ => format!(
+                "locks of several groups ({})",
+                names(reason).unwrap_or_default()
+            ),
         },
         // Without the kernel's account of the group's memory, its limits are unknown.
         _ if memory.is_none() => "memory (reclaim, swap or a limit)".to_owned(),
@@ -579,6 +583,25 @@ mod tests {
         for (reason, words) in cases {
             assert_eq!(sentence(&reason), words);
         }
+    }
+
+    #[test]
+    fn several_groups_that_held_a_lock_are_listed() {
+        let held = |culprits: &[(&str, f64)]| {
+            sentence(&Reason {
+                stalls: vec![(VerdictKind::HeldByLock, 0.9)],
+                ..reason(VerdictKind::HeldByLock, culprits)
+            })
+        };
+        assert_eq!(
+            held(&[("web-b", 0.8)]),
+            "held by locks of web-b: its threads waited for locks of other groups 90.0% of their active time"
+        );
+        assert_eq!(
+            held(&[("web-b", 0.4), ("web-c", 0.3)]),
+            "held by locks of several groups (web-b 40.0%, web-c 30.0%): its threads waited for locks of other \
+             groups 90.0% of their active time"
+        );
     }
 
     #[test]

@@ -348,6 +348,23 @@ mod tests {
     }
 
     #[test]
+    fn only_a_group_that_held_most_of_the_lock_is_its_culprit() {
+        let held = |parts: &[u64]| {
+            let ids = (8..).map(CgroupId).zip(parts);
+            victim(1000, ids.map(|(id, ns)| by(id, 2, *ns)).collect())
+        };
+        let culprits = |row: &WaitReportRow| {
+            let names = row.reason_culprits(Level::Cgroup).into_iter();
+            (row.verdict.culprit.is_some(), names.count())
+        };
+        assert_eq!(culprits(&held(&[500, 200, 100])), (true, 1));
+        assert_eq!(culprits(&held(&[300, 200, 5])), (true, 1));
+        // No group held half of the lock, and the last one less than 1% of it.
+        assert_eq!(culprits(&held(&[300, 290, 90, 5])), (false, 3));
+        assert_eq!(culprits(&held(&[200, 190, 180, 170])), (false, 3));
+    }
+
+    #[test]
     fn parts_that_exceed_the_whole_are_reduced() {
         let it = released(500, vec![by(HOLDER, 2, 900), row(BlockEnd::Nobody, 100)]);
         assert_eq!(parts(&it), (vec![(2, false, 450)], [50, 0, 0]));
