@@ -162,6 +162,17 @@ impl WaitReportRow {
         self.waited() || self.cpu_ns > 0
     }
 
+    /// Returns whether any of its threads ran, waited for a CPU or was stalled.
+    pub fn is_active(&self) -> bool {
+        self.was_runnable() || self.stalled_ns() > 0
+    }
+
+    /// Returns whether any of its threads waited for another thread, if the releasers of blocks are
+    /// measured.
+    fn awaits_threads(&self) -> bool {
+        self.released.as_ref().is_some_and(|all| !all.is_empty())
+    }
+
     /// Returns the time for which the group's threads were stalled by something other than the CPU,
     /// in nanoseconds.
     pub fn stalled_ns(&self) -> u64 {
@@ -512,7 +523,7 @@ impl ReportBuilder {
         let mut report = self.waits_of_all(level, followed_only, thresholds);
         report
             .rows
-            .retain(|row| row.was_runnable() || row.stalled_ns() > 0);
+            .retain(|row| row.is_active() || row.awaits_threads());
         report
     }
 

@@ -153,7 +153,7 @@ impl ReportBuilder {
             return Vec::new();
         };
         let mut rows = self.waits(Level::Cgroup, false, thresholds).rows;
-        rows.retain(|row| row.party.is_below(&above.path));
+        rows.retain(|row| row.is_active() && row.party.is_below(&above.path));
         rows.sort_by_key(|row| Reverse(row.cpu_ns.saturating_add(row.total_ns())));
         let names = rows.iter().map(|row| row.party.name(Level::Cgroup));
         names.take(BELOW).collect()

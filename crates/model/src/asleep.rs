@@ -46,6 +46,8 @@ impl Asleep {
             'S' | 'D' | 'I' | 'K' | 'P' => match () {
                 () if is_in(&["__refrigerator", "do_freezer_trap"]) => Self::Frozen,
                 () if is_in(&["mem_cgroup_oom_synchronize"]) => Self::MemoryLimit,
+                // The parent of a vfork sleeps uninterruptibly.
+                () if is_in(&["kernel_clone", "wait_for_vfork_done", "_do_fork"]) => Self::Child,
                 () if state != 'S' => Self::Uninterruptible,
                 () if is_in(&[
                     "locks_lock_inode_wait",
@@ -142,6 +144,7 @@ mod tests {
             ('S', "do_freezer_trap", Some(Asleep::Frozen)),
             ('D', "mem_cgroup_oom_synchronize", Some(Asleep::MemoryLimit)),
             ('D', "folio_wait_bit_common", Some(Asleep::Uninterruptible)),
+            ('D', "kernel_clone", Some(Asleep::Child)),
             ('S', "futex_do_wait", Some(Asleep::Futex)),
             ('S', "hrtimer_nanosleep", Some(Asleep::Timer)),
             ('S', "ep_poll", Some(Asleep::Requests)),

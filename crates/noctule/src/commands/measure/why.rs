@@ -4,7 +4,9 @@ use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Result, bail};
-use noctule_analysis::{CpuWindow, Detail, ProcessUse, ReportBuilder, Strip, Thresholds, Why};
+use noctule_analysis::{
+    CpuWindow, Detail, ProcessUse, ReportBuilder, Strip, Thresholds, WaitReportRow, Why,
+};
 use noctule_model::{AsleepThreads, Batch, FeatureId, Level};
 use noctule_text::{Tone, escape};
 
@@ -33,7 +35,8 @@ pub(crate) fn run(args: &WhyArgs, config: &Config) -> Result<u8> {
     if !asleep.is_empty() {
         return write_asleep(args, (&found.name, &why, &asleep), &answer, &mut output);
     }
-    if why.row().is_none() || (why.is_asleep() && !why.below.is_empty()) {
+    let has_answer = |row: &WaitReportRow| row.is_active() || why.below.is_empty();
+    if !why.row().is_some_and(has_answer) {
         bail!(Usage(nothing(&found, &why, args.recorded.from.as_deref())));
     }
     if args.json {
