@@ -10,7 +10,7 @@ use super::settings::SettingsJson;
 use super::waits::{CulpritJson, RowJson};
 use super::{seconds, to_string};
 
-/// Returns the JSON of `noctule why --json`, which is `null` if the group neither ran nor waited.
+/// Returns the JSON of `noctule why --json`, which is `null` if the report has no row of the group.
 pub fn why_json(why: &Why) -> String {
     let answer = why.row().map(|row| {
         let others = row.others_ns();
@@ -45,8 +45,8 @@ pub fn why_json(why: &Why) -> String {
     to_string(&answer)
 }
 
-/// Returns the JSON for the group `name`, which neither ran nor waited for a CPU. `threads` lists
-/// the group's threads by state.
+/// Returns the JSON for the group `name`, if neither it nor a group below it ran or waited for a
+/// CPU. `threads` lists their threads by state.
 pub fn asleep_json(why: &Why, name: &str, threads: &[AsleepThreads]) -> String {
     let asleep = |it: &AsleepThreads| AsleepJson {
         kind: it.kind.name(),

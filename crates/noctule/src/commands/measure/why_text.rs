@@ -24,7 +24,7 @@ const SHOWN: f64 = 0.001;
 const BEHIND: &str = "(a group: time spent waiting behind it, and its share of all time spent waiting \
                       for others; a process: its CPU time on any CPU)";
 
-/// Renders the complete output; empty if the group neither ran nor waited.
+/// Renders the complete output; empty if the report has no row of the group.
 pub(crate) fn draw(why: &Why, paint: Paint) -> String {
     let Some(row) = why.row() else {
         return String::new();
