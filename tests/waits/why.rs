@@ -6,7 +6,7 @@ use std::time::Instant;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
-use super::support::cgroup::Group;
+use super::support::cgroup::{Below, Group};
 use super::support::load::Load;
 use super::support::{self, affinity};
 use super::{number, row_of, waits};
@@ -178,6 +178,12 @@ fn a_sleeping_group_is_idle_and_a_stopped_one_stopped() {
         words.starts_with(&begin) && words.contains("kill -CONT "),
         "{answer}"
     );
+    // An active group below it does not hide it.
+    let below = Below::new(&format!("{}/active", &path[1..]));
+    let _active = Load::shell(&below.group, "while sleep 0.05; do :; done");
+    let text = printed(&["why", &path, "--for", "500ms"]);
+    let begin = format!("{path}: stopped: its threads were stopped ");
+    assert!(text.starts_with(&begin), "{text}");
 }
 
 /// Returns how far a shell on this machine counts in about 40 ms.
