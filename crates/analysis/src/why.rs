@@ -1,8 +1,9 @@
 //! Builds the output of `why`: everything about one group.
 
 use std::cmp::Reverse;
+use std::iter::successors;
 
-use noctule_model::{Comm, Counter, CpuWeight, Events, Level, ProcessId, RealTime};
+use noctule_model::{Comm, Counter, CpuWeight, Events, Level, ProcessId, RealTime, VerdictKind};
 
 use crate::report::Key;
 use crate::wait_report::{Culprit, Party};
@@ -10,6 +11,8 @@ use crate::{CpuUse, Report, ReportBuilder, Row, StripStep, Thresholds, WaitRepor
 
 /// Maximum number of processes listed for each group.
 const PROCESSES: usize = 3;
+/// Maximum number of holders of locks that are followed.
+const HOLDERS: usize = 2;
 /// Maximum number of descendants listed for a group that did nothing itself.
 const BELOW: usize = 3;
 
@@ -29,6 +32,8 @@ pub struct Why {
     pub processes: Vec<ProcessUse>,
     /// The groups that the group waited for, most to blame first, with their processes.
     pub culprits: Vec<(Culprit, Vec<ProcessUse>)>,
+    /// The culprit that held locks of the group, and the culprit that held locks of that one, if these are the verdicts.
+    pub holders: Vec<WaitReportRow>,
     /// Events of the group; `None` if events are not measured.
     pub events: Option<Events>,
     /// The group's CPU weight; `None` for the root group, and if the weight cannot be read.
@@ -101,6 +106,7 @@ impl ReportBuilder {
     ) -> Why {
         let mut report = self.waits_of_all(level, false, thresholds);
         let wanted = party.key(level);
+        let holders = holders(&report, &wanted, level);
         report.rows.retain(|row| row.party.key(level) == wanted);
         let below = match report.rows.first().is_some_and(WaitReportRow::was_runnable) {
             true => Vec::new(),
@@ -137,6 +143,7 @@ impl ReportBuilder {
             asked,
             processes: own,
             culprits: culprits.unwrap_or_default(),
+            holders,
             events: row.and_then(|row| row.events),
             weight: None,
             idle: None,
@@ -158,6 +165,21 @@ impl ReportBuilder {
         let names = rows.iter().map(|row| row.party.name(Level::Cgroup));
         names.take(BELOW).collect()
     }
+}
+
+/// Returns the holder of locks that the group `wanted` waited for, the holder of locks that this holder waited for, and
+/// so on, until a group has another verdict or no culprit.
+fn holders(report: &WaitReport, wanted: &Key, level: Level) -> Vec<WaitReportRow> {
+    let find = |key: &Key| report.rows.iter().find(|row| row.party.key(level) == *key);
+    let holder = |row: &&WaitReportRow| {
+        let is_held = row.verdict.kind == VerdictKind::HeldByLock;
+        let culprit = row.verdict.culprit.as_ref().filter(|_| is_held);
+        find(&culprit?.key(level))
+    };
+    let chain = successors(find(wanted), holder).skip(1);
+    // Two groups can hold locks of each other.
+    let chain = chain.take_while(|row| row.party.key(level) != *wanted);
+    chain.take(HOLDERS).cloned().collect()
 }
 
 /// Returns the party's processes with the most CPU time. `report` must be at the level of processes.
@@ -189,7 +211,9 @@ fn used(row: &Row) -> Option<ProcessUse> {
 mod tests {
     use std::sync::Arc;
 
-    use noctule_model::{Batch, CgroupId, CgroupRow, Owner};
+    use noctule_model::{
+        Batch, BlockClass, BlockEnd, CgroupId, CgroupRow, Group, Owner, ReleaseRow, Releaser,
+    };
 
     use super::*;
 
@@ -198,6 +222,45 @@ mod tests {
             path: path.into(),
             ..Owner::unknown(CgroupId(id))
         })
+    }
+
+    #[test]
+    fn the_holders_of_a_lock_are_followed() {
+        let held = |(id, by): (u64, u64)| {
+            let mut row = CgroupRow {
+                id: CgroupId(id),
+                owner: Some(owner(id, &format!("/{id}"))),
+                ..CgroupRow::default()
+            };
+            row.counters[Counter::CpuTime] = 1;
+            row.counters[Counter::Blocked(BlockClass::Lock)] = 1000;
+            let release = ReleaseRow {
+                victim: Group::Cgroup(row.id),
+                class: BlockClass::Lock,
+                end: BlockEnd::Released(Releaser {
+                    group: Group::Cgroup(CgroupId(by)),
+                    process: ProcessId::default(),
+                }),
+                blocked_ns: 900,
+            };
+            (row, release)
+        };
+        let rows = [(1, 2), (2, 3), (3, 2), (4, 5)].into_iter().map(held);
+        let (cgroups, releases): (Vec<_>, Vec<_>) = rows.unzip();
+        let mut builder = ReportBuilder::new(Batch::default());
+        builder.add(Batch {
+            taken_ns: 1000,
+            cgroups,
+            releases: Some(releases),
+            ..Batch::default()
+        });
+        let holders = |id: u64| {
+            let party = Party::Group(owner(id, &format!("/{id}")));
+            let why = builder.why(&party, Level::Cgroup, None, &Thresholds::default());
+            let names = why.holders.iter().map(|row| row.party.name(Level::Cgroup));
+            names.collect::<Vec<String>>().join(" ")
+        };
+        assert_eq!([1, 2, 3, 4].map(holders), ["/2 /3", "/3", "/2", ""]);
     }
 
     #[test]

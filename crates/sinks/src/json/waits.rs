@@ -120,7 +120,7 @@ impl HurtsJson {
 }
 
 #[derive(Serialize)]
-struct VerdictJson {
+pub(super) struct VerdictJson {
     kind: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
     culprit: Option<String>,
@@ -206,7 +206,7 @@ pub(super) fn blocked(ns: &[u64; BlockClass::COUNT]) -> Named<f64> {
 }
 
 impl VerdictJson {
-    fn new(report: &WaitReport, row: &WaitReportRow, level: Level) -> Self {
+    pub(super) fn new(report: &WaitReport, row: &WaitReportRow, level: Level) -> Self {
         let reason = report.reason(row, level);
         let culprit = row.verdict.culprit.as_ref();
         Self {

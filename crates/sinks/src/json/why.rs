@@ -1,13 +1,14 @@
 //! The JSON of `noctule why`.
 
-use noctule_analysis::{CpuUse, ProcessUse, StripStep, Why};
+use noctule_analysis::{CpuUse, ProcessUse, StripStep, WaitReportRow, Why};
 use noctule_model::{AsleepThreads, Level};
 use serde::Serialize;
 
 use super::disks::{DiskJson, disks};
 use super::events::EventsJson;
+use super::owner::OwnerJson;
 use super::settings::SettingsJson;
-use super::waits::{CulpritJson, RowJson};
+use super::waits::{CulpritJson, RowJson, VerdictJson, party_owner};
 use super::{seconds, to_string};
 
 /// Returns the JSON of `noctule why --json`, which is `null` if the report has no row of the group.
@@ -31,6 +32,9 @@ pub fn why_json(why: &Why) -> String {
             settings: SettingsJson::new(why.weight, why.idle, why.allowed.as_deref(), why.pressure),
             processes: why.processes.iter().map(ProcessJson::new).collect(),
             behind: culprits.collect(),
+            holders: (why.holders.iter())
+                .map(|row| HolderOfLock::new(why, row))
+                .collect(),
             disks: disks(&why.report, why.level),
             steps: why.steps.iter().map(StepJson::new).collect(),
             time_of_cpus: why
@@ -106,6 +110,8 @@ struct Answer<'a> {
     settings: SettingsJson<'a>,
     processes: Vec<ProcessJson<'a>>,
     behind: Vec<Behind<'a>>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    holders: Vec<HolderOfLock<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     disks: Option<Vec<DiskJson<'a>>>,
     steps: Vec<StepJson>,
@@ -119,6 +125,25 @@ struct Behind<'a> {
     #[serde(flatten)]
     culprit: CulpritJson<'a>,
     processes: Vec<ProcessJson<'a>>,
+}
+
+/// A group that held locks, and its own verdict.
+#[derive(Serialize)]
+struct HolderOfLock<'a> {
+    name: String,
+    #[serde(flatten)]
+    owner: OwnerJson<'a>,
+    verdict: VerdictJson,
+}
+
+impl<'a> HolderOfLock<'a> {
+    fn new(why: &Why, row: &'a WaitReportRow) -> Self {
+        Self {
+            name: row.party.name(why.level),
+            owner: party_owner(&row.party, why.level),
+            verdict: VerdictJson::new(&why.report, row, why.level),
+        }
+    }
 }
 
 #[derive(Serialize)]

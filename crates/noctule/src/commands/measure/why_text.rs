@@ -85,6 +85,7 @@ pub(crate) fn draw(why: &Why, paint: Paint) -> String {
         line("it", &process_line(process, room));
     }
     culprits(why, row, room, &mut line);
+    holders(why, &mut line);
     if let Some((most, _)) = &row.hurts.most {
         let rate = duration((row.hurts.wait_ns as f64 * 1e9 / window.max(1) as f64) as u64);
         let most = escape(&most.name(why.level));
@@ -140,6 +141,15 @@ fn culprits(
     }
     if !why.culprits.is_empty() {
         line("", BEHIND);
+    }
+}
+
+/// Lists the groups that held locks, each with its own verdict.
+fn holders(why: &Why, line: &mut impl FnMut(&str, &str)) {
+    for row in &why.holders {
+        let verdict = text::sentence(&why.report.reason(row, why.level));
+        let name = row.party.name(why.level);
+        line("holder", &escape(&format!("{name}: {verdict}")));
     }
 }
 
