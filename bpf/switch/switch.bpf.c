@@ -16,6 +16,7 @@
 #include "wait.bpf.h"
 #include "settle.bpf.h"
 #include "walk.bpf.h"
+#include "waker.bpf.h"
 
 char LICENSE[] SEC("license")
 = "Dual BSD/GPL";
