@@ -4,7 +4,9 @@ use std::cmp::Reverse;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use noctule_model::{Batch, CgroupId, DiskUse, DiskUser, Group, IdMap, Level, Owner};
+use noctule_model::{
+    Batch, CgroupId, Cumulative as _, DiskUse, DiskUser, Group, IdMap, Level, Owner,
+};
 
 use crate::gone::{Gone, disk_uses};
 use crate::report::Key;
@@ -182,21 +184,22 @@ mod tests {
     }
 
     #[test]
-    fn users_that_disappear_and_return_keep_what_they_used_in_the_window() {
+    fn users_that_disappear_or_restart_keep_what_they_used_in_the_window() {
         let batches = [
             batch(10, &[(CGROUP, 5), (DiskUser::WriteBack, 1)]),
             batch(30, &[(CGROUP, 9), (DiskUser::WriteBack, 4)]),
             batch(30, &[(DiskUser::WriteBack, 4)]),
-            batch(40, &[(CGROUP, 2), (DiskUser::WriteBack, 5)]),
+            batch(35, &[(CGROUP, 3), (DiskUser::WriteBack, 5)]),
+            batch(40, &[(CGROUP, 1), (DiskUser::WriteBack, 5)]),
         ];
         let disks = report(batches).expect("measured");
         assert_eq!(disks.len(), 1);
-        assert_eq!((disks[0].busy_ns, disks[0].total().device_ns), (30, 10));
+        assert_eq!((disks[0].busy_ns, disks[0].total().device_ns), (30, 12));
         let used = disks[0].users.iter();
         let used: Vec<_> = used
             .map(|(user, used)| (user.kind(), used.device_ns, used.bytes()))
             .collect();
-        assert_eq!(used, [("cgroup", 6, 60), ("write-back", 4, 40)]);
+        assert_eq!(used, [("cgroup", 8, 80), ("write-back", 4, 40)]);
     }
 
     #[test]

@@ -37,9 +37,11 @@ impl Gone {
         let gone = before.quotas.iter().filter(|r| !stay.contains(&r.cgroup));
         self.quotas
             .extend(gone.map(|row| (row.cgroup, row.clone())));
-        let stay: IdSet<_> = disk_uses(after).map(|(key, _)| key).collect();
-        for (key, used) in disk_uses(before).filter(|(key, _)| !stay.contains(key)) {
-            *self.disks.entry(key).or_default() += used;
+        let now: IdMap<_, &DiskUse> = disk_uses(after).collect();
+        for (key, used) in disk_uses(before) {
+            if now.get(&key).is_none_or(|now| now.began_anew(used)) {
+                *self.disks.entry(key).or_default() += used;
+            }
         }
     }
 

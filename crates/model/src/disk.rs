@@ -2,7 +2,7 @@
 
 use std::ops::AddAssign;
 
-use crate::CgroupId;
+use crate::{CgroupId, Cumulative};
 
 /// Whom a request belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -42,10 +42,8 @@ pub struct DiskUse {
     pub device_ns: u64,
 }
 
-impl DiskUse {
-    /// Returns the growth since `earlier`.
-    #[must_use]
-    pub fn since(&self, earlier: &Self) -> Self {
+impl Cumulative for DiskUse {
+    fn since(&self, earlier: &Self) -> Self {
         Self {
             read_bytes: self.read_bytes.saturating_sub(earlier.read_bytes),
             written_bytes: self.written_bytes.saturating_sub(earlier.written_bytes),
@@ -56,7 +54,9 @@ impl DiskUse {
             device_ns: self.device_ns.saturating_sub(earlier.device_ns),
         }
     }
+}
 
+impl DiskUse {
     /// Returns the bytes read and written.
     pub const fn bytes(&self) -> u64 {
         self.read_bytes + self.written_bytes
