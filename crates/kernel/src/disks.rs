@@ -2,7 +2,7 @@
 
 use libbpf_rs::skel::{OpenSkel as _, Skel as _};
 use libbpf_rs::{Link, MapCore as _};
-use noctule_model::{CgroupId, Disk, DiskUse, DiskUser, IdMap, Loss};
+use noctule_model::{CgroupId, Disk, DiskUse, DiskUser, IdMap, IdSet, Loss};
 
 use crate::abi::{self, Plain};
 use crate::cost::ProgramHandle;
@@ -72,11 +72,12 @@ impl Disks {
     }
 
     /// Returns the use of each device up to `now_ns` (`CLOCK_MONOTONIC`). A request is counted when
-    /// it completes.
-    pub fn read(&self, now_ns: u64) -> Result<Vec<Disk>, Error> {
+    /// it completes. Then deletes the rows of `released` cgroups, which no longer exist.
+    pub fn read(&self, now_ns: u64, released: &[CgroupId]) -> Result<Vec<Disk>, Error> {
         let maps = &self.skel.maps;
         let devices = table::entries(&maps.devices, "the table of disks")?;
         let uses = table::entries(&maps.uses, "the table of disk use")?;
+        let released: IdSet<CgroupId> = released.iter().copied().collect();
         let mut disks: IdMap<u32, Disk> = IdMap::default();
         for (number, device) in devices.iter() {
             let number = number.try_into().map(u32::from_ne_bytes);
@@ -85,25 +86,17 @@ impl Disks {
             }
         }
         for (key, used) in uses.iter() {
-            let key = abi::plain(key).and_then(user);
-            let row = key.and_then(|(number, user)| Some((disks.get_mut(&number)?, user)));
-            if let Some(((disk, user), used)) = row.zip(abi::plain(used)) {
+            let Some((number, user)) = abi::plain(key).and_then(user) else {
+                continue;
+            };
+            if let Some((disk, used)) = disks.get_mut(&number).zip(abi::plain(used)) {
                 disk.users.push((user, completed(&used)));
+            }
+            if matches!(user, DiskUser::Cgroup(id) if released.contains(&id)) {
+                let _ = maps.uses.delete(key);
             }
         }
         Ok(disks.into_values().collect())
-    }
-
-    /// Deletes the rows of a cgroup that no longer exists. The caller has read them.
-    pub fn forget(&self, cgroup: CgroupId) {
-        let uses = &self.skel.maps.uses;
-        let keys = uses.keys().filter(|bytes| {
-            let key = abi::plain(bytes).and_then(user);
-            key.is_some_and(|(_, user)| user == DiskUser::Cgroup(cgroup))
-        });
-        for key in keys.collect::<Vec<_>>() {
-            let _ = uses.delete(&key);
-        }
     }
 
     /// Returns the losses so far, with every kind listed.

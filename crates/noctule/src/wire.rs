@@ -543,7 +543,9 @@ impl Pipeline {
         if let Some(stream) = &mut self.events {
             stream.source.count(batch, &self.released)?;
         }
-        on_request::read_disks(self.disks.as_ref(), batch, &self.released)?;
+        if let Some(disks) = &self.disks {
+            batch.disks = Some(disks.read(batch.taken_ns, &self.released)?);
+        }
         self.released.clear();
         // Reads groups that were created while the batch was taken.
         self.drain_events()?;

@@ -1,8 +1,8 @@
 //! Programs that are loaded only if the user enabled them and their events are kept.
 
 use anyhow::Result;
-use noctule_kernel::{Disks, Error, Events, Facts, FileEvents, FileOptions, UdpEvents, UdpOptions};
-use noctule_model::{Batch, CgroupId, EventKind, Feature, FeatureId};
+use noctule_kernel::{Disks, Events, Facts, FileEvents, FileOptions, UdpEvents, UdpOptions};
+use noctule_model::{EventKind, Feature, FeatureId};
 
 use super::events::Scope;
 use super::{Pipeline, Shown, chain, now_ns};
@@ -100,19 +100,6 @@ pub(super) fn load_disks(
             None
         }
     }
-}
-
-/// Adds the use of block devices to a batch, and removes groups that no longer exist.
-pub(super) fn read_disks(
-    disks: Option<&Disks>,
-    batch: &mut Batch,
-    released: &[CgroupId],
-) -> Result<(), Error> {
-    if let Some(disks) = disks {
-        batch.disks = Some(disks.read(batch.taken_ns)?);
-        released.iter().for_each(|id| disks.forget(*id));
-    }
-    Ok(())
 }
 
 /// Loads the programs for UDP and DNS. They are off by default, because they run for each packet
