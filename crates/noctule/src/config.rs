@@ -213,13 +213,6 @@ impl Config {
         Ok(config)
     }
 
-    /// Returns the configuration of a command that shows the use of block devices.
-    pub(crate) fn with_disks(&self) -> Self {
-        let mut config = self.clone();
-        config.collect.disks = true;
-        config
-    }
-
     fn parse(text: &str) -> Result<Self, Usage> {
         toml::from_str(text).map_err(|error| {
             let hint = nearest(error.message())

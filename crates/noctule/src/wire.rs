@@ -137,6 +137,7 @@ impl Pipeline {
         };
         let scope = Scope {
             kinds: kept,
+            disks: config.collect.disks,
             ..Scope::default()
         };
         let mut this = Self::load(config, &scope, Shown::All)?;
@@ -231,7 +232,7 @@ impl Pipeline {
             event_stream(&facts, config, scope, wanted.stream, loaded, &mut others)
         });
         programs.extend(events.iter().flat_map(EventStream::programs));
-        let disks = on_request::load_disks(&facts, config, shown, &mut others);
+        let disks = on_request::load_disks(&facts, config, scope, shown, &mut others);
         programs.extend(disks.iter().flat_map(Disks::programs));
         let mut not_tried = features::not_tried(&[kernel.features(), &others].concat());
         not_tried.retain(|feature| shown == Shown::All || !feature.id.is_of_events());
@@ -695,6 +696,7 @@ pub(crate) fn examine(config: &Config, meters: &Meters) -> Vec<Feature> {
     let scope = Scope {
         kinds: trial.events.kinds(),
         releasers: true,
+        disks: true,
         ..Scope::default()
     };
     match Pipeline::start_scope(&trial, &scope, true).and_then(look) {

@@ -109,7 +109,7 @@ fn scope(args: &EventsArgs) -> Result<Scope, Usage> {
         existing: args.existing,
         command: !args.command.is_empty(),
         named: files || !args.kind.is_empty(),
-        releasers: false,
+        ..Scope::default()
     })
 }
 

@@ -24,7 +24,7 @@ use crate::select;
 /// earlier.
 const TREE_LOOKS: u32 = 16;
 
-/// Selects events.
+/// Selects events, and the measurements that only some commands show.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Scope {
     pub(crate) kinds: EventKinds,
@@ -39,6 +39,8 @@ pub(crate) struct Scope {
     pub(crate) named: bool,
     /// Whether to measure which processes end the blocks of threads.
     pub(crate) releasers: bool,
+    /// Whether the use of block devices is measured.
+    pub(crate) disks: bool,
 }
 
 impl Scope {

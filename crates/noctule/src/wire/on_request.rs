@@ -11,10 +11,11 @@ use crate::features::not_asked_for;
 
 impl Pipeline {
     /// Like [`Self::start`], but also measures which processes end the blocks of threads, with a
-    /// program at each wake-up.
-    pub(crate) fn start_with_releasers(config: &Config, shown: Shown) -> Result<Self> {
+    /// program at each wake-up, and which groups use the block devices.
+    pub(crate) fn start_with_blocks(config: &Config, shown: Shown) -> Result<Self> {
         let scope = Scope {
             releasers: true,
+            disks: true,
             ..Scope::default()
         };
         let mut this = Self::load(config, &scope, shown)?;
@@ -25,14 +26,13 @@ impl Pipeline {
 
 /// Enables everything, and returns the features that were not enabled before.
 pub(super) fn ask_for_all(config: &mut Config) -> Vec<FeatureId> {
-    let (events, disks) = (&mut config.events, &mut config.collect.disks);
+    let (events, disks) = (&mut config.events, config.collect.disks);
     let asked = [
-        (FeatureId::DiskUse, *disks),
+        (FeatureId::DiskUse, disks),
         (FeatureId::ExecFailures, events.exec_failures),
         (FeatureId::FileOpens, events.files),
         (FeatureId::UdpEvents, events.dns || events.udp),
     ];
-    *disks = true;
     (events.exec_failures, events.files) = (true, true);
     (events.dns, events.udp) = (true, true);
     let unasked = asked.into_iter().filter(|(_, asked)| !asked);
@@ -82,12 +82,18 @@ pub(super) fn load_files(
 pub(super) fn load_disks(
     facts: &Facts,
     config: &Config,
+    scope: &Scope,
     shown: Shown,
     features: &mut Vec<Feature>,
 ) -> Option<Disks> {
     let id = FeatureId::DiskUse;
-    if !config.collect.disks || shown == Shown::Use {
-        features.extend((shown == Shown::All).then(|| not_asked_for(id)));
+    if !scope.disks {
+        let status = match config.collect.disks {
+            true => Feature::off(id, "this command does not show it")
+                .mended_by("watch with noctule why NAME"),
+            false => not_asked_for(id),
+        };
+        features.extend((shown == Shown::All).then_some(status));
         return None;
     }
     match Disks::load(facts, config.collect.cgroup_rows, now_ns) {

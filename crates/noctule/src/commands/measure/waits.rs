@@ -73,7 +73,7 @@ fn live(args: &WaitsArgs, config: &Config, observed: &mut Option<Observed>) -> R
     let signals = Signals::catch()?;
     let tape = window::keep(&args.source, (&config.host, &args.command))?;
     let mut pipeline = match args.blocked {
-        true => Pipeline::start_with_releasers(&config.with_disks(), Shown::Waits)?,
+        true => Pipeline::start_with_blocks(config, Shown::Waits)?,
         false => Pipeline::start(config, Shown::Waits)?,
     };
     pipeline.need(FeatureId::CpuWaits)?;

@@ -93,7 +93,7 @@ type Found = (Subject, Why, Vec<AsleepThreads>, Answer);
 fn live(args: &WhyArgs, config: &Config) -> Result<Found> {
     check(config)?;
     let signals = Signals::catch()?;
-    let mut pipeline = Pipeline::start_with_releasers(&config.with_disks(), Shown::All)?;
+    let mut pipeline = Pipeline::start_with_blocks(config, Shown::All)?;
     pipeline.need(FeatureId::CpuWaits)?;
     let found = subject::find(&args.name, &mut pipeline)?;
     let observed = Observed::begin(pipeline.setting_files());
