@@ -62,14 +62,8 @@ struct disk_use {
 _Static_assert(sizeof(struct disk_use) == 56, "no padding");
 
 struct disk_device {
-	/* Time in which at least one request was in the device, without the present such time. */
-	__u64 busy_ns;
-	__u64 busy_since;
-	__u64 in_flight;
 	char name[DEVICE_NAME_BYTES];
 };
-
-_Static_assert(sizeof(struct disk_device) == 56, "no padding");
 
 /* A request that was issued and has not completed. */
 struct disk_request {

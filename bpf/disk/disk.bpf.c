@@ -100,27 +100,6 @@ static __always_inline __u64 subject_of(const __u64 *context, bool passes_queue)
 	return subject;
 }
 
-static __always_inline void enter_device(__u32 number, __u64 now)
-{
-	struct disk_device *device = bpf_map_lookup_elem(&devices, &number);
-
-	if (device && !fetch_and_add(&device->in_flight, 1))
-		device->busy_since = now;
-}
-
-static __always_inline void leave_device(__u32 number, __u64 now)
-{
-	struct disk_device *device = bpf_map_lookup_elem(&devices, &number);
-	__u64 since;
-
-	if (!device)
-		return;
-	/* Read first: as soon as none is in flight, another CPU may begin the next busy time. */
-	since = *(volatile __u64 *)&device->busy_since;
-	if (fetch_and_add(&device->in_flight, -1) == 1 && now > since)
-		add(&device->busy_ns, now - since);
-}
-
 static __always_inline __u32 device_number(struct gendisk *disk)
 {
 	__u32 number = BPF_CORE_READ(disk, major) << 20 | BPF_CORE_READ(disk, first_minor);
@@ -233,7 +212,6 @@ int block_rq_issue(__u64 *context)
 	if (before && !before->issued_at) {
 		before->queue_ns += issued.issued_at - before->queued_at;
 		before->issued_at = issued.issued_at;
-		enter_device(before->key.device, issued.issued_at);
 		return 0;
 	}
 	if (!describe(&issued, (struct request *)address))
@@ -241,13 +219,10 @@ int block_rq_issue(__u64 *context)
 	if (before) {
 		/* The completion of an earlier request at this address was not seen. */
 		add(&lost_requests, 1);
-		leave_device(before->key.device, issued.issued_at);
 		count(before, before->issued_at);
 	}
 	if (bpf_map_update_elem(&requests, &address, &issued, BPF_ANY))
 		add(&lost_requests, 1);
-	else
-		enter_device(issued.key.device, issued.issued_at);
 	return 0;
 }
 
@@ -264,7 +239,6 @@ int block_rq_requeue(__u64 *context)
 	request->queue_ns += now - request->issued_at;
 	request->issued_at = 0;
 	request->queued_at = now;
-	leave_device(request->key.device, now);
 	return 0;
 }
 
@@ -302,7 +276,6 @@ int block_rq_complete(__u64 *context)
 	}
 	done = *issued;
 	bpf_map_delete_elem(&requests, &address);
-	leave_device(done.key.device, now);
 	count(&done, now);
 	return 0;
 }

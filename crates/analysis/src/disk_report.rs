@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use noctule_model::{
-    Batch, CgroupId, Cumulative as _, DiskUse, DiskUser, Group, IdMap, Level, Owner,
+    Batch, CgroupId, Cumulative as _, Disk, DiskUse, DiskUser, Group, IdMap, Level, Owner,
 };
 
 use crate::gone::{Gone, disk_uses};
@@ -61,8 +61,8 @@ pub struct DiskReport {
     pub name: String,
     /// Major and minor number.
     pub number: (u32, u32),
-    /// Time during which the device had at least one request, in nanoseconds.
-    pub busy_ns: u64,
+    /// Time during which the device had at least one request, in nanoseconds; `None` if the kernel does not count it.
+    pub busy_ns: Option<u64>,
     /// Its users, in descending order of device time.
     pub users: Vec<(DiskParty, DiskUse)>,
 }
@@ -93,17 +93,21 @@ pub(crate) fn between(
     owners: &IdMap<CgroupId, Arc<Owner>>,
 ) -> Option<Vec<DiskReport>> {
     let earlier = first.disks.as_ref()?.iter();
-    let earlier: IdMap<_, u64> = earlier.map(|disk| (disk.number, disk.busy_ns)).collect();
+    let earlier: IdMap<_, &Disk> = earlier.map(|disk| (disk.number, disk)).collect();
+    // A device that was not used before has no row.
+    let busy_ns = |disk: &Disk| match earlier.get(&disk.number) {
+        Some(earlier) => Some(disk.busy_ns?.since(&earlier.busy_ns?)),
+        None => disk.busy_ns,
+    };
     let mut users = users(first, last, gone, level, owners);
     let disks = last.disks.as_ref()?.iter().map(|disk| DiskReport {
         name: disk.name.clone(),
         number: disk.number,
-        busy_ns: disk
-            .busy_ns
-            .saturating_sub(*earlier.get(&disk.number).unwrap_or(&0)),
+        busy_ns: busy_ns(disk),
         users: users.remove(&disk.number).unwrap_or_default(),
     });
-    let mut disks: Vec<_> = disks.filter(|disk| !disk.users.is_empty()).collect();
+    let was_used = |disk: &DiskReport| !disk.users.is_empty() || disk.busy_ns > Some(0);
+    let mut disks: Vec<_> = disks.filter(was_used).collect();
     disks.sort_by_key(|disk| (Reverse(disk.busy_ns), disk.number));
     Some(disks)
 }
@@ -155,7 +159,7 @@ mod tests {
 
     const CGROUP: DiskUser = DiskUser::Cgroup(CgroupId(7));
 
-    fn batch(busy_ns: u64, users: &[(DiskUser, u64)]) -> Batch {
+    fn batch(busy_ns: impl Into<Option<u64>>, users: &[(DiskUser, u64)]) -> Batch {
         let used = |(user, ns): &(DiskUser, u64)| {
             let used = DiskUse {
                 device_ns: *ns,
@@ -168,7 +172,7 @@ mod tests {
             disks: Some(vec![Disk {
                 number: (8, 0),
                 name: "sda".into(),
-                busy_ns,
+                busy_ns: busy_ns.into(),
                 users: users.iter().map(used).collect(),
             }]),
             ..Batch::default()
@@ -194,7 +198,8 @@ mod tests {
         ];
         let disks = report(batches).expect("measured");
         assert_eq!(disks.len(), 1);
-        assert_eq!((disks[0].busy_ns, disks[0].total().device_ns), (30, 12));
+        assert_eq!(disks[0].busy_ns, Some(30));
+        assert_eq!(disks[0].total().device_ns, 12);
         let used = disks[0].users.iter();
         let used: Vec<_> = used
             .map(|(user, used)| (user.kind(), used.device_ns, used.bytes()))
@@ -205,7 +210,22 @@ mod tests {
     #[test]
     fn devices_that_are_not_measured_are_not_empty_and_idle_ones_are_left_out() {
         assert_eq!(report([Batch::default(), Batch::default()]), None);
-        let idle = || batch(10, &[(CGROUP, 5)]);
-        assert_eq!(report([idle(), idle()]), Some(Vec::new()));
+        for busy_ns in [Some(10), None] {
+            let idle = || batch(busy_ns, &[(CGROUP, 5)]);
+            assert_eq!(report([idle(), idle()]), Some(Vec::new()));
+        }
+    }
+
+    #[test]
+    fn a_busy_device_without_a_completed_request_is_listed() {
+        let stuck = report([batch(10, &[(CGROUP, 5)]), batch(90, &[(CGROUP, 5)])]);
+        let stuck = &stuck.expect("measured")[0];
+        assert_eq!((stuck.busy_ns, stuck.users.len()), (Some(80), 0));
+    }
+
+    #[test]
+    fn busy_time_that_the_kernel_does_not_count_is_unknown() {
+        let disks = report([batch(None, &[]), batch(None, &[(CGROUP, 5)])]);
+        assert_eq!(disks.expect("measured")[0].busy_ns, None);
     }
 }

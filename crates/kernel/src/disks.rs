@@ -4,6 +4,7 @@ use libbpf_rs::skel::{OpenSkel as _, Skel as _};
 use libbpf_rs::{Link, MapCore as _};
 use noctule_model::{CgroupId, Disk, DiskUse, DiskUser, IdMap, IdSet, Loss};
 
+use self::busy::BusyTimes;
 use crate::abi::{self, Plain};
 use crate::cost::ProgramHandle;
 use crate::error::{Context, Error, ErrorKind, not_loaded};
@@ -12,6 +13,8 @@ use crate::kernel_types;
 use crate::settings::configure;
 use crate::skel::disk::{DiskSkel, DiskSkelBuilder, types};
 use crate::table;
+
+mod busy;
 
 /// Names of the tracepoints. The programs have the same names.
 const HOOKS: [&str; 5] = [
@@ -40,6 +43,7 @@ pub struct Disks {
     // Links are declared first, because they must be dropped before their object.
     _links: Vec<Link>,
     skel: DiskSkel<'static>,
+    busy: BusyTimes,
 }
 
 impl Disks {
@@ -68,12 +72,13 @@ impl Disks {
         Ok(Self {
             _links: links,
             skel,
+            busy: BusyTimes::begin(&facts.roots),
         })
     }
 
-    /// Returns the use of each device up to `now_ns` (`CLOCK_MONOTONIC`). A request is counted when
-    /// it completes. Then deletes the rows of `released` cgroups, which no longer exist.
-    pub fn read(&self, now_ns: u64, released: &[CgroupId]) -> Result<Vec<Disk>, Error> {
+    /// Returns the use of each device. A request is counted when it completes. Then deletes the rows
+    /// of `released` cgroups, which no longer exist.
+    pub fn read(&mut self, released: &[CgroupId]) -> Result<Vec<Disk>, Error> {
         let maps = &self.skel.maps;
         let devices = table::entries(&maps.devices, "the table of disks")?;
         let uses = table::entries(&maps.uses, "the table of disk use")?;
@@ -82,9 +87,10 @@ impl Disks {
         for (number, device) in devices.iter() {
             let number = number.try_into().map(u32::from_ne_bytes);
             if let (Ok(number), Some(device)) = (number, abi::plain(device)) {
-                disks.insert(number, disk(number, &device, now_ns));
+                disks.insert(number, disk(number, &device));
             }
         }
+        self.busy.read(disks.values_mut());
         for (key, used) in uses.iter() {
             let Some((number, user)) = abi::plain(key).and_then(user) else {
                 continue;
@@ -124,17 +130,13 @@ impl Disks {
     }
 }
 
-fn disk(number: u32, device: &types::disk_device, now_ns: u64) -> Disk {
+fn disk(number: u32, device: &types::disk_device) -> Disk {
     let name: Vec<u8> = device.name.iter().map(|byte| *byte as u8).collect();
     let end = name.iter().position(|byte| *byte == 0);
-    let lasts_ns = match device.in_flight {
-        0 => 0,
-        _ => now_ns.saturating_sub(device.busy_since),
-    };
     Disk {
         number: (number >> MINOR_BITS, number & ((1 << MINOR_BITS) - 1)),
         name: String::from_utf8_lossy(&name[..end.unwrap_or(name.len())]).into_owned(),
-        busy_ns: device.busy_ns + lasts_ns,
+        busy_ns: None,
         users: Vec::new(),
     }
 }

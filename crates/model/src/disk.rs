@@ -85,8 +85,9 @@ pub struct Disk {
     pub number: (u32, u32),
     /// Name, such as `sda`.
     pub name: String,
-    /// Time in which at least one request was in the device, in nanoseconds.
-    pub busy_ns: u64,
+    /// Time in which the device had at least one request, as the kernel counts it, in nanoseconds;
+    /// `None` if it does not.
+    pub busy_ns: Option<u64>,
     /// Use by user, in no particular order.
     pub users: Vec<(DiskUser, DiskUse)>,
 }

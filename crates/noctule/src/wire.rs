@@ -544,8 +544,8 @@ impl Pipeline {
         if let Some(stream) = &mut self.events {
             stream.source.count(batch, &self.released)?;
         }
-        if let Some(disks) = &self.disks {
-            batch.disks = Some(disks.read(batch.taken_ns, &self.released)?);
+        if let Some(disks) = &mut self.disks {
+            batch.disks = Some(disks.read(&self.released)?);
         }
         self.released.clear();
         // Reads groups that were created while the batch was taken.

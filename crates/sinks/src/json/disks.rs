@@ -12,7 +12,8 @@ use super::waits::party_owner;
 pub(super) struct DiskJson<'a> {
     device: &'a str,
     number: String,
-    busy_seconds: f64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    busy_seconds: Option<f64>,
     users: Vec<DiskUserJson<'a>>,
 }
 
@@ -44,7 +45,7 @@ impl<'a> DiskJson<'a> {
         Self {
             device: &disk.name,
             number: format!("{major}:{minor}"),
-            busy_seconds: seconds(disk.busy_ns),
+            busy_seconds: disk.busy_ns.map(seconds),
             users: users
                 .map(|(user, used)| DiskUserJson::new(user, used, level))
                 .collect(),

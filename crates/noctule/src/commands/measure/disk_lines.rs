@@ -51,7 +51,8 @@ pub(super) fn below_table(report: &WaitReport, level: Level, paint: Paint) -> St
 }
 
 fn is_busy(disk: &DiskReport, report: &WaitReport) -> bool {
-    disk.busy_ns as f64 >= BUSY * report.window_ns as f64
+    let enough = BUSY * report.window_ns as f64;
+    disk.busy_ns.is_none_or(|ns| ns as f64 >= enough)
 }
 
 /// Describes the use by others and by the group.
@@ -63,7 +64,7 @@ fn of_both(
     let own = disk.of(&row.party, level);
     let words = line(disk, report, &users(disk, level, Some(row)));
     if own == DiskUse::default() {
-        return format!("{words}; this group had no requests");
+        return format!("{words}; this group completed no request");
     }
     let (queued, served) = (duration(own.queue_ns), duration(own.device_ns));
     format!(
@@ -72,8 +73,15 @@ fn of_both(
 }
 
 fn line(disk: &DiskReport, report: &WaitReport, users: &[String]) -> String {
-    let busy = share(disk.busy_ns.min(report.window_ns), report.window_ns);
-    format!("{}: busy {busy}; {}", escape(&disk.name), users.join(", "))
+    let window_ns = report.window_ns;
+    let busy = disk.busy_ns.map(|ns| share(ns.min(window_ns), window_ns));
+    let busy = busy.map(|share| format!("busy {share}"));
+    let users = match disk.users.is_empty() {
+        true => "no request completed".to_owned(),
+        false => users.join(", "),
+    };
+    let words: Vec<String> = busy.into_iter().chain([users]).collect();
+    format!("{}: {}", escape(&disk.name), words.join("; "))
 }
 
 /// Lists the users that took most of the device's time. The group of `row` is always among them,
@@ -118,7 +126,7 @@ mod tests {
     const MS: u64 = 1_000_000;
 
     /// Returns the lines for the group `/own`, whose threads were blocked on the disk for this long.
-    fn lines(blocked_ns: u64, users: &[(DiskUser, DiskUse)]) -> Vec<String> {
+    fn lines(blocked_ns: u64, busy_ns: Option<u64>, users: &[(DiskUser, DiskUse)]) -> Vec<String> {
         let group = |id, path: &str, blocked_ns| {
             let mut row = CgroupRow {
                 id,
@@ -143,7 +151,7 @@ mod tests {
             disks: Some(vec![Disk {
                 number: (8, 0),
                 name: "sda".into(),
-                busy_ns: 500 * MS,
+                busy_ns,
                 users: users.to_vec(),
             }]),
             ..Batch::default()
@@ -173,13 +181,30 @@ mod tests {
         let expected = "sda: busy 50.0%; /b 70.0% of device time (60.0% of bytes), this group 25.0% (40.0%), \
                         write-back 5.0% (0.0%); requests of this group waited 2.00s in the queue and 250ms \
                         in the device";
-        assert_eq!(lines(600 * MS, &users), [expected]);
+        let half = Some(500 * MS);
+        assert_eq!(lines(600 * MS, half, &users), [expected]);
         assert_eq!(
-            lines(600 * MS, &users[1..2]),
+            lines(600 * MS, half, &users[1..2]),
             [
-                "sda: busy 50.0%; /b 100.0% of device time (100.0% of bytes); this group had no requests"
+                "sda: busy 50.0%; /b 100.0% of device time (100.0% of bytes); this group completed no request"
             ]
         );
-        assert!(lines(0, &users).is_empty());
+        assert!(lines(0, half, &users).is_empty());
+    }
+
+    #[test]
+    fn figures_that_are_unknown_are_not_shown_as_zero() {
+        let own = [(DiskUser::Cgroup(OWN), used(400, 250, 0))];
+        assert_eq!(
+            lines(600 * MS, None, &own),
+            [
+                "sda: this group 100.0% of device time (100.0% of bytes); requests of this group waited 0 in \
+                 the queue and 250ms in the device"
+            ]
+        );
+        assert_eq!(
+            lines(600 * MS, Some(500 * MS), &[]),
+            ["sda: busy 50.0%; no request completed; this group completed no request"]
+        );
     }
 }
