@@ -68,6 +68,8 @@ struct disk_device {
 /* A request that was issued and has not completed. */
 struct disk_request {
 	struct disk_key key;
+	/* `start_time_ns` of the request: it distinguishes requests at the same address. */
+	__u64 allocated_at;
 	__u64 queue_ns;
 	/* 0 if the driver returned the request and it has not been issued again. */
 	__u64 issued_at;
@@ -78,6 +80,6 @@ struct disk_request {
 	__u32 operation;
 };
 
-_Static_assert(sizeof(struct disk_request) == 48, "no padding");
+_Static_assert(sizeof(struct disk_request) == 56, "no padding");
 
 #endif

@@ -22,7 +22,7 @@ char LICENSE[] SEC("license")
 
 enum {
 	MAX_DEVICES = 256,
-	/* Bios that wait for their issue. Those that were merged into others stay until evicted. */
+	/* Bios that wait for their issue, or that never have one. */
 	MAX_BIOS = 16384,
 	MAX_IN_FLIGHT = 16384,
 	/* The first operation of requests that pass through the block layer: REQ_OP_SCSI_IN. */
@@ -143,6 +143,19 @@ int block_split(__u64 *context)
 	return 0;
 }
 
+/*
+ * A bio that was merged into another one, or whose device has no requests, is never issued. Another
+ * bio can get its address. The arguments are the queue and the bio.
+ */
+SEC("raw_tp/block_bio_complete")
+int block_bio_complete(__u64 *context)
+{
+	__u64 bio = context[1];
+
+	bpf_map_delete_elem(&bios, &bio);
+	return 0;
+}
+
 /* Adds a request that was in the device until `now`. */
 static __always_inline void count(const struct disk_request *request, __u64 now)
 {
@@ -168,6 +181,16 @@ static __always_inline void count(const struct disk_request *request, __u64 now)
 	add(&use->queue_ns, request->queue_ns);
 	if (now > request->issued_at)
 		add(&use->device_ns, now - request->issued_at);
+}
+
+/* Counts a request whose completion was not seen. */
+static __always_inline void lose(const __u64 *address, const struct disk_request *request)
+{
+	struct disk_request lost = *request;
+
+	bpf_map_delete_elem(&requests, address);
+	add(&lost_requests, 1);
+	count(&lost, lost.issued_at);
 }
 
 /*
@@ -206,22 +229,22 @@ SEC("raw_tp/block_rq_issue")
 int block_rq_issue(__u64 *context)
 {
 	__u64 address = subject_of(context, request_passes_queue);
-	struct disk_request issued = {.issued_at = bpf_ktime_get_ns()};
+	struct request *request = (void *)address;
+	struct disk_request issued = {
+		.issued_at = bpf_ktime_get_ns(),
+		.allocated_at = BPF_CORE_READ(request, start_time_ns),
+	};
 	struct disk_request *before = bpf_map_lookup_elem(&requests, &address);
 
-	if (before && !before->issued_at) {
+	if (before && !before->issued_at && before->allocated_at == issued.allocated_at) {
 		before->queue_ns += issued.issued_at - before->queued_at;
 		before->issued_at = issued.issued_at;
 		return 0;
 	}
-	if (!describe(&issued, (struct request *)address))
-		return 0;
-	if (before) {
-		/* The completion of an earlier request at this address was not seen. */
-		add(&lost_requests, 1);
-		count(before, before->issued_at);
-	}
-	if (bpf_map_update_elem(&requests, &address, &issued, BPF_ANY))
+	if (before)
+		lose(&address, before);
+	if (describe(&issued, request) &&
+	    bpf_map_update_elem(&requests, &address, &issued, BPF_ANY))
 		add(&lost_requests, 1);
 	return 0;
 }
@@ -266,16 +289,24 @@ int block_rq_complete(__u64 *context)
 	/* A part of the request. The rest is completed later. */
 	if (bytes < BPF_CORE_READ(request, __data_len))
 		return 0;
-	if (!issued || !issued->issued_at) {
+	if (issued && issued->allocated_at != BPF_CORE_READ(request, start_time_ns)) {
+		lose(&address, issued);
+		issued = NULL;
+	}
+	if (!issued) {
 		if (is_lost(request) && describe(&done, request)) {
 			add(&lost_requests, 1);
-			done.issued_at = now;
-			count(&done, now);
+			count(&done, 0);
 		}
 		return 0;
 	}
 	done = *issued;
 	bpf_map_delete_elem(&requests, &address);
+	if (!done.issued_at) {
+		/* The driver gave it back, and it ended without another issue. */
+		done.queue_ns += now - done.queued_at;
+		done.issued_at = now;
+	}
 	count(&done, now);
 	return 0;
 }

@@ -17,8 +17,9 @@ use crate::table;
 mod busy;
 
 /// Names of the tracepoints. The programs have the same names.
-const HOOKS: [&str; 5] = [
+const HOOKS: [&str; 6] = [
     "block_bio_queue",
+    "block_bio_complete",
     "block_split",
     "block_rq_issue",
     "block_rq_requeue",

@@ -189,6 +189,7 @@ pub(crate) const HOOKS: &[&str] = &[
     "tcp_v6_connect()",
     "inet_csk_accept()",
     "block_bio_queue",
+    "block_bio_complete",
     "block_split",
     "block_rq_issue",
     "block_rq_requeue",
