@@ -53,13 +53,15 @@ struct disk_use {
 	__u64 writes;
 	/* Flushes, discards and others without data. */
 	__u64 others;
+	/* Requests with a known time of submission. `queue_ns` is the sum over these. */
+	__u64 queued;
 	/* From the submission of the request to its issue. */
 	__u64 queue_ns;
 	/* From the issue to the completion. */
 	__u64 device_ns;
 };
 
-_Static_assert(sizeof(struct disk_use) == 56, "no padding");
+_Static_assert(sizeof(struct disk_use) == 64, "no padding");
 
 struct disk_device {
 	char name[DEVICE_NAME_BYTES];
@@ -77,7 +79,9 @@ struct disk_request {
 	__u64 queued_at;
 	__u32 bytes;
 	/* enum req_op */
-	__u32 operation;
+	__u16 operation;
+	/* Whether the time of its submission is known. */
+	__u16 is_queue_known;
 };
 
 _Static_assert(sizeof(struct disk_request) == 56, "no padding");

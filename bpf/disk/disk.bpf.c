@@ -79,6 +79,8 @@ __u64 started_at = -1ULL;
 __u64 lost_rows;
 /* Requests whose issue or completion was not seen: counted, but without their times. */
 __u64 lost_requests;
+/* Requests whose bio is not in `bios`: counted, but without their user and queue time. */
+__u64 lost_bios;
 
 static __always_inline void add(__u64 *sum, __u64 amount)
 {
@@ -178,7 +180,10 @@ static __always_inline void count(const struct disk_request *request, __u64 now)
 	default:
 		add(&use->others, 1);
 	}
-	add(&use->queue_ns, request->queue_ns);
+	if (request->is_queue_known) {
+		add(&use->queued, 1);
+		add(&use->queue_ns, request->queue_ns);
+	}
 	if (now > request->issued_at)
 		add(&use->device_ns, now - request->issued_at);
 }
@@ -191,6 +196,11 @@ static __always_inline void lose(const __u64 *address, const struct disk_request
 	bpf_map_delete_elem(&requests, address);
 	add(&lost_requests, 1);
 	count(&lost, lost.issued_at);
+}
+
+static __always_inline bool began_after_start(struct request *request)
+{
+	return BPF_CORE_READ(request, start_time_ns) > started_at;
 }
 
 /*
@@ -215,12 +225,17 @@ static __always_inline bool describe(struct disk_request *issued, struct request
 	queued = bpf_map_lookup_elem(&bios, &bio);
 	if (!queued) {
 		issued->key.user = DISK_USER_UNKNOWN;
+		/* A copy of a request, as in dm-multipath, has an `end_io`, and unqueued bios. */
+		if (began_after_start(request) && !BPF_CORE_READ(request, end_io))
+			add(&lost_bios, 1);
 		return true;
 	}
 	issued->key.user = queued->user;
 	issued->key.cgroup = queued->cgroup;
-	if (issued->issued_at > queued->at)
+	if (issued->issued_at > queued->at) {
 		issued->queue_ns = issued->issued_at - queued->at;
+		issued->is_queue_known = true;
+	}
 	bpf_map_delete_elem(&bios, &bio);
 	return true;
 }
@@ -272,7 +287,7 @@ static __always_inline bool is_lost(struct request *request)
 
 	/* A flush with a bio is never issued: a request of the queue stands for it. */
 	return operation < REQ_OP_PASSES_THROUGH && BPF_CORE_READ(request, __data_len) &&
-	       BPF_CORE_READ(request, start_time_ns) > started_at;
+	       began_after_start(request);
 }
 
 /* The arguments have always been the request, its error and the completed bytes. */

@@ -741,6 +741,7 @@ struct request {
 	unsigned int __data_len;
 	struct bio *bio;
 	__u64 start_time_ns;
+	void *end_io;
 };
 
 /* linux/blk_types.h. The values have not changed since v5.10. */

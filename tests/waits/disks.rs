@@ -87,6 +87,15 @@ fn a_disk_shows_what_each_group_read_and_wrote_and_how_long_its_requests_took() 
             (0.99 * length..=length).contains(&counted),
             "{length}: {user}"
         );
+        let requests: f64 = ["reads", "writes", "other_requests"]
+            .iter()
+            .map(|key| number(&user[key]))
+            .sum();
+        let known = number(&user["queued_requests"]);
+        assert!(
+            (0.9 * requests..=requests).contains(&known),
+            "{requests}: {user}"
+        );
         let (queued, served) = (&user["queue_seconds"], &user["device_seconds"]);
         assert!(number(served) > 0.0, "{user}");
         assert!(

@@ -107,7 +107,7 @@ impl Disks {
     }
 
     /// Returns the losses so far, with every kind listed.
-    pub fn losses(&self) -> [Loss; 2] {
+    pub fn losses(&self) -> [Loss; 3] {
         let bss = self.skel.maps.bss_data.as_deref();
         let loss = |kind, place, count| Loss { kind, place, count };
         [
@@ -117,6 +117,7 @@ impl Disks {
                 "requests",
                 bss.map_or(0, |bss| bss.lost_requests),
             ),
+            loss("disk_owner", "bios", bss.map_or(0, |bss| bss.lost_bios)),
         ]
     }
 
@@ -164,6 +165,7 @@ fn completed(used: &types::disk_use) -> DiskUse {
         reads: used.reads,
         writes: used.writes,
         others: used.others,
+        queued: used.queued,
         queue_ns: used.queue_ns,
         device_ns: used.device_ns,
     }

@@ -36,7 +36,9 @@ pub struct DiskUse {
     pub writes: u64,
     /// Number of flushes, discards and other requests without data.
     pub others: u64,
-    /// Time from the submission of a request to its issue to the device, in nanoseconds.
+    /// Number of requests with a known time of submission.
+    pub queued: u64,
+    /// Time from the submission of these requests to their issue to the device, in nanoseconds.
     pub queue_ns: u64,
     /// Time from the issue of a request to its completion, in nanoseconds.
     pub device_ns: u64,
@@ -50,6 +52,7 @@ impl Cumulative for DiskUse {
             reads: self.reads.saturating_sub(earlier.reads),
             writes: self.writes.saturating_sub(earlier.writes),
             others: self.others.saturating_sub(earlier.others),
+            queued: self.queued.saturating_sub(earlier.queued),
             queue_ns: self.queue_ns.saturating_sub(earlier.queue_ns),
             device_ns: self.device_ns.saturating_sub(earlier.device_ns),
         }
@@ -57,6 +60,11 @@ impl Cumulative for DiskUse {
 }
 
 impl DiskUse {
+    /// Returns the time in the queue; `None` if it is unknown for every request.
+    pub fn known_queue_ns(&self) -> Option<u64> {
+        (self.queued > 0).then_some(self.queue_ns)
+    }
+
     /// Returns the bytes read and written.
     pub const fn bytes(&self) -> u64 {
         self.read_bytes + self.written_bytes
@@ -70,6 +78,7 @@ impl AddAssign<&DiskUse> for DiskUse {
         self.reads += other.reads;
         self.writes += other.writes;
         self.others += other.others;
+        self.queued += other.queued;
         self.queue_ns += other.queue_ns;
         self.device_ns += other.device_ns;
     }

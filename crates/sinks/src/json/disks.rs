@@ -28,7 +28,9 @@ struct DiskUserJson<'a> {
     reads: u64,
     writes: u64,
     other_requests: u64,
-    queue_seconds: f64,
+    queued_requests: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    queue_seconds: Option<f64>,
     device_seconds: f64,
 }
 
@@ -67,7 +69,8 @@ impl<'a> DiskUserJson<'a> {
             reads: used.reads,
             writes: used.writes,
             other_requests: used.others,
-            queue_seconds: seconds(used.queue_ns),
+            queued_requests: used.queued,
+            queue_seconds: used.known_queue_ns().map(seconds),
             device_seconds: seconds(used.device_ns),
         }
     }

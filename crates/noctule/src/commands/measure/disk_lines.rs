@@ -66,10 +66,10 @@ fn of_both(
     if own == DiskUse::default() {
         return format!("{words}; this group completed no request");
     }
-    let (queued, served) = (duration(own.queue_ns), duration(own.device_ns));
-    format!(
-        "{words}; requests of this group waited {queued} in the queue and {served} in the device"
-    )
+    let queued = own.known_queue_ns().map(duration);
+    let queued = queued.map_or_else(String::new, |time| format!("{time} in the queue and "));
+    let served = duration(own.device_ns);
+    format!("{words}; requests of this group waited {queued}{served} in the device")
 }
 
 fn line(disk: &DiskReport, report: &WaitReport, users: &[String]) -> String {
@@ -166,6 +166,7 @@ mod tests {
         DiskUse {
             written_bytes,
             device_ns: device_ms * MS,
+            queued: queue_ms.min(1),
             queue_ns: queue_ms * MS,
             ..DiskUse::default()
         }
@@ -198,8 +199,8 @@ mod tests {
         assert_eq!(
             lines(600 * MS, None, &own),
             [
-                "sda: this group 100.0% of device time (100.0% of bytes); requests of this group waited 0 in \
-                 the queue and 250ms in the device"
+                "sda: this group 100.0% of device time (100.0% of bytes); requests of this group waited 250ms \
+                 in the device"
             ]
         );
         assert_eq!(
