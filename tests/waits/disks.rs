@@ -103,8 +103,40 @@ fn a_disk_shows_what_each_group_read_and_wrote_and_how_long_its_requests_took() 
             "{seconds}: {user}"
         );
     }
+    for row in answer["rows"].as_array().expect("rows") {
+        check_culprit(row, disks);
+    }
     let sum: f64 = users.iter().map(bytes).sum();
     assert!(sum <= all, "{sum} of {all}: {disk}");
     let counted = number(&disk["busy_seconds"]);
     assert!(counted > 0.0 && counted <= busy, "{busy}: {disk}");
+}
+
+/// Checks that a group which a disk holds back names the group that took most of that disk, and no
+/// other group names one for that reason.
+fn check_culprit(row: &Value, disks: &[Value]) {
+    if row["verdict"]["kind"] != "held_by_disk" {
+        return;
+    }
+    let is_own = |user: &&Value| user["cgroup.id"] == row["cgroup.id"];
+    let own = |disk: &&Value| {
+        let users = disk["users"].as_array().expect("users");
+        let own = users.iter().find(is_own);
+        own.map_or(0.0, |own| {
+            number(&own["device_seconds"]) + own["queue_seconds"].as_f64().unwrap_or(0.0)
+        })
+    };
+    let disk = disks.iter().max_by(|a, b| own(a).total_cmp(&own(b)));
+    let users = disk
+        .filter(|disk| own(disk) > 0.0)
+        .map(|disk| &disk["users"]);
+    let users = users.and_then(Value::as_array).into_iter().flatten();
+    let seconds = |user: &Value| number(&user["device_seconds"]);
+    let total: f64 = users.clone().map(seconds).sum();
+    let other = users
+        .clone()
+        .find(|user| user.get("cgroup.id").is_some() && !is_own(user));
+    let other = other.filter(|user| seconds(user) >= 0.5 * total);
+    let expected = other.map(|user| &user["name"]);
+    assert_eq!(row["verdict"].get("culprit"), expected, "{row}");
 }

@@ -61,6 +61,7 @@ mod tests {
             wait_ns: [0; Cause::ALL.len()],
             blocked_ns: Default::default(),
             released: None,
+            disk_rival: None,
             waiting: noctule_model::Waiting::default(),
             culprits: Vec::new(),
             preemptions: [0; 3],

@@ -83,6 +83,26 @@ impl DiskReport {
     }
 }
 
+/// Returns the other group with the most device time on the device that the party used most, and its part of the device
+/// time of all users; `None` if the party used no device.
+pub(crate) fn rival(disks: &[DiskReport], party: &Party, level: Level) -> Option<(Party, f64)> {
+    let own_ns = |disk: &&DiskReport| {
+        let own = disk.of(party, level);
+        own.queue_ns + own.device_ns
+    };
+    let disk = disks.iter().max_by_key(own_ns)?;
+    if own_ns(&disk) == 0 {
+        return None;
+    }
+    let total_ns = disk.total().device_ns.max(1) as f64;
+    disk.users.iter().find_map(|(user, used)| match user {
+        DiskParty::Party(other @ Party::Group(_)) if !user.is(party, level) => {
+            Some((other.clone(), used.device_ns as f64 / total_ns))
+        }
+        _ => None,
+    })
+}
+
 /// Returns the devices that were used between two batches, the busiest first; `None` if one of the
 /// batches did not measure them.
 pub(crate) fn between(
@@ -152,10 +172,10 @@ fn users(
 
 #[cfg(test)]
 mod tests {
-    use noctule_model::Disk;
+    use noctule_model::{BlockClass, CgroupRow, Counter, VerdictKind};
 
     use super::*;
-    use crate::ReportBuilder;
+    use crate::{ReportBuilder, WaitReportRow};
 
     const CGROUP: DiskUser = DiskUser::Cgroup(CgroupId(7));
 
@@ -221,6 +241,42 @@ mod tests {
         let stuck = report([batch(10, &[(CGROUP, 5)]), batch(90, &[(CGROUP, 5)])]);
         let stuck = &stuck.expect("measured")[0];
         assert_eq!((stuck.busy_ns, stuck.users.len()), (Some(80), 0));
+    }
+
+    #[test]
+    fn the_verdict_names_the_other_group_that_took_most_of_the_disk() {
+        let other = CgroupId(8);
+        let culprit = |own: u64, others: u64, write_back: u64| {
+            let group = |id, blocked_ns| {
+                let mut row = CgroupRow {
+                    id,
+                    ..CgroupRow::default()
+                };
+                row.counters[Counter::Blocked(BlockClass::Disk)] = blocked_ns;
+                row
+            };
+            let users = [
+                (CGROUP, own),
+                (DiskUser::Cgroup(other), others),
+                (DiskUser::WriteBack, write_back),
+            ];
+            let mut builder = ReportBuilder::new(batch(0, &[]));
+            builder.add(Batch {
+                taken_ns: 1000,
+                cgroups: vec![group(CgroupId(7), 800), group(other, 0)],
+                ..batch(900, &users)
+            });
+            let report = builder.waits(Level::Cgroup, false, &crate::Thresholds::default());
+            let held = |row: &&WaitReportRow| row.verdict.kind == VerdictKind::HeldByDisk;
+            let row = report.rows.iter().find(held).expect("it waited");
+            let shares = report.reason(row, Level::Cgroup).culprits;
+            let shares: Vec<f64> = shares.iter().map(|it| it.share).collect();
+            (row.verdict.culprit.is_some(), shares)
+        };
+        assert_eq!(culprit(100, 300, 0), (true, vec![0.75]));
+        assert_eq!(culprit(100, 300, 400), (false, vec![]));
+        assert_eq!(culprit(300, 100, 0), (false, vec![]));
+        assert_eq!(culprit(0, 300, 0), (false, vec![]));
     }
 
     #[test]

@@ -125,6 +125,15 @@ impl WaitReportRow {
             });
             return holders.collect();
         }
+        if self.verdict.kind == VerdictKind::HeldByDisk {
+            let rival = self.disk_rival.iter();
+            let rival = rival.filter(|_| self.verdict.culprit.is_some());
+            let rival = rival.map(|(party, part)| ReasonCulprit {
+                name: party.name(level),
+                share: *part,
+            });
+            return rival.collect();
+        }
         if self.verdict.kind == VerdictKind::Quiet || self.verdict.kind.is_stall() {
             return Vec::new();
         }

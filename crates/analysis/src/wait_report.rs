@@ -48,6 +48,9 @@ pub struct WaitReportRow {
     /// The parties that ended the group's blocks, by class, in descending order of blocked time;
     /// `None` if that is not measured.
     pub released: Option<Vec<Released>>,
+    /// The other group that used its disk most, and its part of the disk's time. `None` if its threads waited for no
+    /// disk, or disks are not measured.
+    pub disk_rival: Option<(Party, f64)>,
     /// Threads that were still waiting at the end of the window.
     pub waiting: Waiting,
     /// Other parties that had the CPU during the wait, most to blame first. Their sum is the wait
@@ -191,6 +194,11 @@ impl WaitReportRow {
             .fold(busy, |sum, ns| sum.saturating_add(*ns))
     }
 
+    fn waited_for_disk(&self) -> bool {
+        let classes = [BlockClass::Disk, BlockClass::Writeback];
+        classes.iter().any(|&it| self.blocked_ns[it as usize] > 0)
+    }
+
     /// Returns the total wait of the group, in nanoseconds.
     pub fn total_ns(&self) -> u64 {
         let parts = self.wait_ns.iter().copied();
@@ -316,6 +324,11 @@ impl WaitReportRow {
                 let most = holders.first().filter(|(_, ns)| *ns as f64 >= least_ns);
                 most.map(|(party, _)| (*party).clone())
             }
+            VerdictKind::HeldByDisk => {
+                let rival = self.disk_rival.as_ref();
+                let rival = rival.filter(|(_, part)| *part >= share);
+                rival.map(|(party, _)| party.clone())
+            }
             _ => None,
         };
         self.verdict = Verdict {
@@ -422,6 +435,7 @@ impl Draft {
             wait_ns,
             blocked_ns: BlockClass::ALL.map(|class| self.counters[Counter::Blocked(class)]),
             released: None,
+            disk_rival: None,
             waiting: self.waiting,
             culprits,
             preemptions,
@@ -566,7 +580,12 @@ impl ReportBuilder {
             .filter(|row| row.was_runnable() || row.threads_ns() > 0)
             .collect();
         let releases = Releases::of(self, &growth, level);
+        let disks = disk_report::between(first, last, gone, level, &growth.owners());
         for row in &mut rows {
+            if row.waited_for_disk() {
+                let disks = disks.as_deref().unwrap_or_default();
+                row.disk_rival = disk_report::rival(disks, &row.party, level);
+            }
             row.released = releases.as_ref().map(|releases| releases.of_row(row));
             row.judge(window_ns, None, VerdictKind::default(), thresholds);
         }
@@ -594,7 +613,7 @@ impl ReportBuilder {
             cpus: last.node.cpus,
             provisional: false,
             rows,
-            disks: disk_report::between(first, last, gone, level, &growth.owners()),
+            disks,
             measured: last.measured,
             losses: self.losses(last),
             features: last.features.clone(),

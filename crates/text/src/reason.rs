@@ -133,6 +133,12 @@ fn stalled(kind: VerdictKind, reason: &Reason) -> String {
     let (awaited, share) = (awaited(kind), part(share));
     let mut words =
         format!("held by {holder}: its threads waited for {awaited} {share} of their active time");
+    if let Some(culprit) = reason.culprits.first()
+        && kind == VerdictKind::HeldByDisk
+    {
+        let (name, share) = (&culprit.name, part(culprit.share));
+        words.push_str(&format!("; {name} took {share} of the disk's time"));
+    }
     let is_memory = matches!(
         kind,
         VerdictKind::HeldByMemoryLimit | VerdictKind::HeldByReclaim
@@ -555,6 +561,15 @@ mod tests {
             sees_stalls: true,
             ..Reason::default()
         };
+        let behind = Reason {
+            stalls: vec![(HeldByDisk, 0.8)],
+            runnable: 0.0,
+            culprits: vec![ReasonCulprit {
+                name: "ci-job".to_owned(),
+                share: 0.74,
+            }],
+            ..reason(HeldByDisk)
+        };
         let mut seldom = reason(HeldByDisk);
         (seldom.of_window, seldom.stopped) = (Some(0.057), 0.3);
         let stopped = Reason {
@@ -568,6 +583,11 @@ mod tests {
                 "held by the file system: its threads waited for journal commits or file-system locks 61.0% of \
                  their active time; its threads also waited for block I/O or write-back 20.0%, for a CPU 7.0% of \
                  their active time",
+            ),
+            (
+                behind,
+                "held by the disk: its threads waited for block I/O or write-back 80.0% of their active time; ci-job \
+                 took 74.0% of the disk's time",
             ),
             (
                 seldom,

@@ -363,6 +363,7 @@ fn judged(party: Party, kind: VerdictKind) -> WaitReportRow {
         wait_ns: Default::default(),
         blocked_ns: Default::default(),
         released: None,
+        disk_rival: None,
         waiting: noctule_model::Waiting::default(),
         culprits: Vec::new(),
         preemptions: Default::default(),

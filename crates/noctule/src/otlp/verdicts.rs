@@ -111,6 +111,7 @@ mod tests {
             wait_ns: [0; Cause::ALL.len()],
             blocked_ns: Default::default(),
             released: None,
+            disk_rival: None,
             waiting: Waiting::default(),
             culprits: vec![Culprit {
                 party: culprit.clone(),

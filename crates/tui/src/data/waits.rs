@@ -213,6 +213,7 @@ fn idle(party: &Party) -> WaitReportRow {
         wait_ns: [0; Cause::ALL.len()],
         blocked_ns: Default::default(),
         released: None,
+        disk_rival: None,
         waiting: noctule_model::Waiting::default(),
         culprits: Vec::new(),
         preemptions: [0; Preemptor::ALL.len()],
