@@ -6,7 +6,7 @@ use std::hash::Hash;
 
 use noctule_model::{
     Batch, Blame, BlameRow, Blocked, CgroupId, CgroupRow, Cumulative, DiskUse, DiskUser, Group,
-    Histogram, IdMap, IdSet, ProcessId, ProcessRow, QuotaRow,
+    Histogram, IdMap, IdSet, MemoryRow, ProcessId, ProcessRow, QuotaRow,
 };
 
 /// The last figures of rows that disappeared. They are added to the figures of the last batch.
@@ -19,6 +19,7 @@ pub(crate) struct Gone {
     /// How much of `blames` the source moved to the unnamed cell of a victim that still exists.
     unnamed: IdMap<Group, Blame>,
     quotas: IdMap<CgroupId, QuotaRow>,
+    memory: IdMap<CgroupId, MemoryRow>,
     /// Use of disks, by the number of the device and its user.
     disks: IdMap<((u32, u32), DiskUser), DiskUse>,
 }
@@ -33,10 +34,10 @@ impl Gone {
             *self.waits.entry(row.group).or_default() += &row.histogram;
         }
         self.step_blames(before, after);
-        let stay: IdSet<CgroupId> = after.quotas.iter().map(|row| row.cgroup).collect();
-        let gone = before.quotas.iter().filter(|r| !stay.contains(&r.cgroup));
-        self.quotas
-            .extend(gone.map(|row| (row.cgroup, row.clone())));
+        let cgroup = |row: &QuotaRow| row.cgroup;
+        keep(&mut self.quotas, &before.quotas, &after.quotas, cgroup);
+        let cgroup = |row: &MemoryRow| row.cgroup;
+        keep(&mut self.memory, &before.memory, &after.memory, cgroup);
         let now: IdMap<_, &DiskUse> = disk_uses(after).collect();
         for (key, used) in disk_uses(before) {
             if now.get(&key).is_none_or(|now| now.began_anew(used)) {
@@ -150,6 +151,13 @@ impl Gone {
         last.quotas.iter().chain(gone)
     }
 
+    /// Yields the memory of the groups of the last batch and of those that disappeared.
+    pub(crate) fn memory<'a>(&'a self, last: &'a Batch) -> impl Iterator<Item = &'a MemoryRow> {
+        let ids = last.memory.iter().map(|row| row.cgroup);
+        let gone = without(&self.memory, ids).map(|(_, row)| row);
+        last.memory.iter().chain(gone)
+    }
+
     /// Returns the use of disks by device and user, including users that disappeared.
     pub(crate) fn disks(&self, last: &Batch) -> IdMap<((u32, u32), DiskUser), DiskUse> {
         let mut uses = self.disks.clone();
@@ -193,6 +201,18 @@ impl Gone {
         }
         cells
     }
+}
+
+/// Keeps the rows of `before` that `after` does not list.
+fn keep<R: Clone>(
+    kept: &mut IdMap<CgroupId, R>,
+    before: &[R],
+    after: &[R],
+    cgroup: impl Fn(&R) -> CgroupId,
+) {
+    let stay: IdSet<CgroupId> = after.iter().map(&cgroup).collect();
+    let gone = before.iter().filter(|row| !stay.contains(&cgroup(row)));
+    kept.extend(gone.map(|row| (cgroup(row), row.clone())));
 }
 
 /// Yields the use of disks in a batch, by device and user.

@@ -20,14 +20,15 @@ struct Growth<'a> {
 }
 
 impl<'a> Memories<'a> {
-    /// Compares the rows at both ends of the window. `began` returns whether the group began in the window.
+    /// Compares the rows at the start of the window with those at the end, or when their groups were removed. `began`
+    /// returns whether the group began in the window.
     pub(super) fn between(
         first: &[MemoryRow],
-        last: &'a [MemoryRow],
+        last: impl Iterator<Item = &'a MemoryRow>,
         began: impl Fn(&str) -> bool,
     ) -> Self {
         let before: HashMap<_, _> = first.iter().map(|row| (row.cgroup, row)).collect();
-        let grown = last.iter().map(|row| {
+        let grown = last.map(|row| {
             let known = before.get(&row.cgroup).copied();
             let is_known = known.is_some() || began(&row.path);
             let since = |of: fn(&MemoryRow) -> u64| of(row).saturating_sub(known.map_or(0, of));

@@ -25,9 +25,8 @@ fn memory(
     }
 }
 
-/// Returns the report of a container that waited 800 ms for its disk, and of these rows at the
-/// start and at the end of the window.
-fn report_of(first: Vec<MemoryRow>, last: Vec<MemoryRow>) -> WaitReport {
+/// Returns the report of a container that waited 800 ms for its disk, with the rows of each batch.
+fn report_of(first: Vec<MemoryRow>, later: impl IntoIterator<Item = Vec<MemoryRow>>) -> WaitReport {
     let mut row = group(10, "/docker/aaaa", 0, 0, 0);
     row.counters = Counters::default();
     let batch = |memory, row: &CgroupRow| Batch {
@@ -38,10 +37,12 @@ fn report_of(first: Vec<MemoryRow>, last: Vec<MemoryRow>) -> WaitReport {
     let mut builder = ReportBuilder::new(batch(first, &row));
     row.counters[Counter::CpuTime] = 100 * MS;
     row.counters[Counter::Blocked(BlockClass::Disk)] = 800 * MS;
-    builder.add(Batch {
-        taken_ns: SECOND,
-        ..batch(last, &row)
-    });
+    for memory in later {
+        builder.add(Batch {
+            taken_ns: SECOND,
+            ..batch(memory, &row)
+        });
+    }
     builder.waits(Level::Container, false, &Thresholds::default())
 }
 
@@ -81,7 +82,7 @@ fn disk_waits_of_a_group_at_its_limit_are_those_of_the_limit() {
     for ((mine, its, others), kind, group) in cases {
         let report = report_of(
             vec![own(idle), above(idle), other(idle)],
-            vec![own(mine), above(its), other(others)],
+            [vec![own(mine), above(its), other(others)]],
         );
         let row = &report.rows[0];
         assert_eq!(row.verdict.kind, kind, "{mine:?} {its:?}");
@@ -89,6 +90,16 @@ fn disk_waits_of_a_group_at_its_limit_are_those_of_the_limit() {
         let named = limit.and_then(|limit| limit.group.as_deref());
         assert_eq!(named, group, "{mine:?} {its:?}");
     }
+}
+
+#[test]
+fn a_group_that_ended_in_the_window_was_held_by_its_limit() {
+    let row = |figures| memory(1, "/docker/aaaa", Some(64), figures);
+    let report = report_of(vec![row((5, 5, 5))], [vec![row((9, 95, 105))], Vec::new()]);
+    let row = &report.rows[0];
+    assert_eq!(row.verdict.kind, VerdictKind::HeldByMemoryLimit);
+    let memory = row.memory.as_ref().expect("it was read");
+    assert_eq!(memory.reread_bytes, 90 * MIB);
 }
 
 #[test]
@@ -122,7 +133,7 @@ fn a_group_that_hangs_at_its_limit_is_held_by_it() {
 #[test]
 fn unknown_growth_is_not_taken_for_growth() {
     let row = |figures| memory(1, "/docker/aaaa", Some(64), figures);
-    let report = report_of(Vec::new(), vec![row((9, 95, 105))]);
+    let report = report_of(Vec::new(), [vec![row((9, 95, 105))]]);
     let first = &report.rows[0];
     assert_eq!(first.verdict.kind, VerdictKind::HeldByDisk);
     assert_eq!(first.memory, None);
