@@ -8,6 +8,7 @@ mod clock;
 mod cpu;
 mod energy;
 mod events;
+mod group_files;
 mod ledger;
 mod life;
 mod memory;

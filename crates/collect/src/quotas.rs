@@ -1,12 +1,12 @@
 //! Reads the CPU quotas of groups, and the kernel's statistics about them, from the cgroup hierarchy.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
-use std::fs;
-use std::os::unix::fs::MetadataExt as _;
-use std::path::{Path, PathBuf};
+use std::collections::{BTreeSet, HashMap, HashSet};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use noctule_model::{Batch, Cause, CgroupId, CgroupRow, Counter, Owner, QuotaRow};
+
+use crate::group_files::{GroupFiles, GroupFolder, value, with_ancestors};
 
 /// Number of batches after which groups that are throttled or wait are checked again. In the
 /// meantime, a quota may have been set on the group or on an ancestor.
@@ -16,9 +16,9 @@ const AGAIN: u64 = 32;
 /// that are throttled or wait for a CPU, and the ancestors of all of these.
 #[derive(Debug)]
 pub struct Quotas {
-    mount: PathBuf,
-    /// Groups with a quota, by path.
-    known: BTreeMap<String, CgroupId>,
+    files: GroupFiles,
+    /// Paths of groups with a quota.
+    known: BTreeSet<String>,
     /// Groups that were checked for a quota.
     asked: HashSet<CgroupId>,
 }
@@ -27,21 +27,18 @@ impl Quotas {
     /// Creates an empty list for the hierarchy with this mount point.
     pub fn new(mount: PathBuf) -> Self {
         Self {
-            mount,
-            known: BTreeMap::new(),
+            files: GroupFiles::new(mount),
+            known: BTreeSet::new(),
             asked: HashSet::new(),
         }
     }
 
     /// Checks whether these groups have a quota.
     pub fn look<'a>(&mut self, paths: impl Iterator<Item = &'a str>) {
-        for path in paths.filter(|path| path.starts_with('/')) {
-            let folder = self.folder(path);
-            if Quota::read(&folder).is_some()
-                && let Ok(metadata) = fs::metadata(&folder)
-            {
-                let id = CgroupId(metadata.ino());
-                self.known.insert(path.to_owned(), id);
+        for path in paths {
+            let folder = self.files.open(path);
+            if folder.is_some_and(|folder| Quota::read(&folder).is_some()) {
+                self.known.insert(path.to_owned());
             }
         }
     }
@@ -62,16 +59,14 @@ impl Quotas {
                 continue;
             };
             if may_have_one(row, owner) && self.asked.insert(row.id) {
-                let ends = owner.path.match_indices('/').map(|(at, _)| at).skip(1);
-                paths.extend(ends.map(|at| &owner.path[..at]));
-                paths.insert(&owner.path);
+                paths.extend(with_ancestors(&owner.path));
             }
         }
         self.look(paths.into_iter());
-        let mount = &self.mount;
+        let files = &self.files;
         let mut rows = Vec::new();
-        self.known.retain(|path, id| {
-            let row = row(mount, path, *id);
+        self.known.retain(|path| {
+            let row = row(files, path);
             let there = row.is_some();
             rows.extend(row);
             there
@@ -86,10 +81,6 @@ impl Quotas {
         }
         batch.quotas = rows;
     }
-
-    fn folder(&self, path: &str) -> PathBuf {
-        self.mount.join(path.trim_start_matches('/'))
-    }
 }
 
 /// Returns the paths of groups that have processes, and of their ancestors.
@@ -97,23 +88,19 @@ fn populated(batch: &Batch) -> HashSet<&str> {
     let alive = batch.processes.iter().filter(|row| !row.gone);
     let owners = alive.filter_map(|row| Some((row.cgroup, row.owner.as_ref()?)));
     let owners: HashMap<CgroupId, &Arc<Owner>> = owners.collect();
-    let ancestors = owners.values().flat_map(|owner| {
-        let above = owner
-            .path
-            .match_indices('/')
-            .map(|(at, _)| &owner.path[..at]);
-        above.chain([owner.path.as_str()])
-    });
-    ancestors.collect()
+    let paths = owners
+        .values()
+        .flat_map(|owner| with_ancestors(&owner.path));
+    paths.collect()
 }
 
-fn row(mount: &Path, path: &str, cgroup: CgroupId) -> Option<QuotaRow> {
-    let folder = mount.join(path.trim_start_matches('/'));
+fn row(files: &GroupFiles, path: &str) -> Option<QuotaRow> {
+    let folder = files.open(path)?;
     let quota = Quota::read(&folder)?;
-    let stat = fs::read_to_string(folder.join("cpu.stat")).ok()?;
-    let value = |name: &str| stat.lines().find_map(|line| figure(line, name));
+    let stat = folder.text("cpu.stat")?;
+    let value = |name: &str| value(&stat, name);
     Some(QuotaRow {
-        cgroup,
+        cgroup: folder.id()?,
         path: path.to_owned(),
         cpus: quota.cpus(),
         period_ns: (quota.period_us * 1e3) as u64,
@@ -127,11 +114,6 @@ fn row(mount: &Path, path: &str, cgroup: CgroupId) -> Option<QuotaRow> {
     })
 }
 
-fn figure(line: &str, name: &str) -> Option<u64> {
-    let value = line.strip_prefix(name)?.strip_prefix(' ')?;
-    value.trim().parse().ok()
-}
-
 pub(crate) struct Quota {
     quota_us: f64,
     period_us: f64,
@@ -139,8 +121,8 @@ pub(crate) struct Quota {
 
 impl Quota {
     /// Reads the quota from the directory of the group; `None` without a limit.
-    pub(crate) fn read(folder: &Path) -> Option<Self> {
-        let read = |file| fs::read_to_string(folder.join(file)).ok();
+    pub(crate) fn read(folder: &GroupFolder) -> Option<Self> {
+        let read = |file| folder.text(file);
         let number = |text: &str| text.trim().parse::<f64>().ok().filter(|n| *n > 0.0);
         let (quota, period) = match read("cpu.max") {
             Some(both) => {
@@ -167,6 +149,8 @@ impl Quota {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use noctule_model::{Container, ContainerRole, Counters, ProcessRow, Runtime, ThreadRoom};
 
     use super::*;
@@ -213,6 +197,15 @@ mod tests {
         quotas.look(["/other", "/gone", "#7"].into_iter());
         quotas.read(&mut batch);
         assert_eq!(batch.quotas.len(), 1, "{:?}", batch.quotas);
+        // Another group gets the same path.
+        let before = batch.quotas[0].cgroup;
+        fs::rename(root.path().join("a"), root.path().join("old")).expect("it can be renamed");
+        fs::create_dir(root.path().join("a")).expect("it can be made");
+        for (file, text) in [("cpu.max", "150000 100000\n"), ("cpu.stat", v2)] {
+            fs::write(root.path().join("a").join(file), text).expect("it can be written");
+        }
+        quotas.read(&mut batch);
+        assert_ne!(batch.quotas[0].cgroup, before);
     }
 
     #[test]

@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use noctule_model::{Asleep, AsleepThreads, CpuWeight, RealTime, ThreadRoom};
 use rustix::fs::{CWD, Dir, Mode, OFlags, openat};
 
+use crate::group_files::GroupFiles;
 use crate::quotas::Quota;
 
 /// Maximum number of threads whose allowed CPUs are read.
@@ -24,8 +25,7 @@ const LONGEST_STAT: usize = 2048;
 pub struct SettingFiles {
     /// Root directory of the mounts of `proc` and `sys`.
     root: PathBuf,
-    /// Mount point of the cgroup hierarchy.
-    mount: PathBuf,
+    groups: GroupFiles,
 }
 
 pub type CpuNumbers = BTreeSet<u32>;
@@ -80,19 +80,14 @@ impl SettingFiles {
     pub fn new(root: &Path, mount: &Path) -> Self {
         Self {
             root: root.to_owned(),
-            mount: mount.to_owned(),
+            groups: GroupFiles::new(mount.to_owned()),
         }
-    }
-
-    fn read(&self, path: &str, file: &str) -> Option<String> {
-        let folder = self.mount.join(path.strip_prefix('/')?);
-        fs::read_to_string(folder.join(file)).ok()
     }
 
     /// Returns the CPU weight of the group relative to its siblings. Returns `None` for the root, and if the controller
     /// is not enabled.
     pub fn weight(&self, path: &str) -> Option<CpuWeight> {
-        let number = |file| self.read(path, file)?.trim().parse::<u64>().ok();
+        let number = |file| self.groups.open(path)?.number(file);
         let weight = || number("cpu.weight").map(CpuWeight::Weight);
         let shares = || number("cpu.shares").map(CpuWeight::Shares);
         // On cgroup v1, the root has the file but no siblings.
@@ -103,31 +98,31 @@ impl SettingFiles {
     /// of the group is irrelevant. Returns `None` for the root, if the controller is not enabled,
     /// and before Linux 5.15.
     pub fn idle(&self, path: &str) -> Option<bool> {
-        let read = || Some(self.read(path, "cpu.idle")?.trim() == "1");
+        let read = || Some(self.groups.text(path, "cpu.idle")?.trim() == "1");
         (path != "/").then(read)?
     }
 
     /// Returns how many CPUs the group's own quota allows; `None` without a quota.
     pub fn limit(&self, path: &str) -> Option<f64> {
-        let folder = self.mount.join(path.strip_prefix('/')?);
-        Some(Quota::read(&folder)?.cpus())
+        Some(Quota::read(&self.groups.open(path)?)?.cpus())
     }
 
     /// Returns the mount point of the hierarchy, as the host sees it.
     pub fn mount(&self) -> PathBuf {
-        let inside = self.mount.strip_prefix(&self.root).unwrap_or(&self.mount);
+        let mount = self.groups.mount();
+        let inside = mount.strip_prefix(&self.root).unwrap_or(mount);
         Path::new("/").join(inside)
     }
 
     /// Returns whether the hierarchy is cgroup v2.
     pub fn is_unified(&self) -> bool {
-        self.mount.join("cgroup.controllers").exists()
+        self.groups.mount().join("cgroup.controllers").exists()
     }
 
     /// Returns the kernel's PSI `some avg10`: the percentage of the last ten seconds in which at
     /// least one thread of the group waited for a CPU.
     pub fn pressure(&self, path: &str) -> Option<f64> {
-        let text = self.read(path, "cpu.pressure")?;
+        let text = self.groups.text(path, "cpu.pressure")?;
         let some = text.lines().find_map(|line| line.strip_prefix("some "))?;
         let value = some.split(' ').find_map(|w| w.strip_prefix("avg10="))?;
         value.parse().ok()
@@ -136,7 +131,7 @@ impl SettingFiles {
     /// Returns the processes of the group and its descendants.
     pub fn processes(&self, path: &str) -> Vec<u32> {
         let mut pids = Vec::new();
-        let mut folders = vec![self.mount.join(path.trim_start_matches('/'))];
+        let mut folders = vec![self.groups.mount().join(path.trim_start_matches('/'))];
         while let Some(folder) = folders.pop() {
             let text = fs::read_to_string(folder.join("cgroup.procs")).unwrap_or_default();
             pids.extend(text.lines().filter_map(|line| line.parse::<u32>().ok()));
@@ -164,7 +159,11 @@ impl SettingFiles {
     /// The first value is `None` for the root group, which contains the kernel's threads, and if no
     /// thread is left. The second value is the number of threads read, busy or not.
     pub fn room(&self, path: &str) -> (Option<ThreadRoom>, usize) {
-        let Some(text) = self.read(path, "cgroup.procs").filter(|_| path != "/") else {
+        let Some(text) = self
+            .groups
+            .text(path, "cgroup.procs")
+            .filter(|_| path != "/")
+        else {
             return (None, 0);
         };
         let pids: Vec<u32> = text.lines().filter_map(|line| line.parse().ok()).collect();
