@@ -35,7 +35,7 @@ impl Stalls {
     pub(crate) fn new(blocked_ns: &[u64; BlockClass::COUNT], memory: Option<&MemoryUse>) -> Self {
         let of = |class: BlockClass| blocked_ns[class as usize];
         let reads_ns = of(BlockClass::Disk);
-        let part = memory.map_or(0.0, |memory| memory.reread_part);
+        let part = memory.and_then(|memory| memory.reread_part).unwrap_or(0.0);
         let rereads_ns = (reads_ns as f64 * part) as u64;
         let memory_ns = of(BlockClass::Memory).saturating_add(rereads_ns);
         let is_limited = memory.is_some_and(|memory| memory.limit.is_some());
@@ -197,7 +197,7 @@ mod tests {
         blocked_ns[BlockClass::Writeback as usize] = 10;
         blocked_ns[BlockClass::Memory as usize] = 100;
         let mut memory = MemoryUse {
-            reread_part: 0.75,
+            reread_part: Some(0.75),
             ..MemoryUse::default()
         };
         let parts = |memory: Option<&MemoryUse>| {

@@ -22,7 +22,7 @@ pub use cpu::{CpuSource, Grace};
 pub use energy::{Clock, CpuWatts, Meters, Moment, NOT_DISCHARGED, NOTHING_COUNTED};
 pub use events::EventSource;
 pub use life::CgroupLife;
-pub use memory::{Memory, MemoryFiles};
+pub use memory::{Memory, MemoryFiles, Mounted};
 pub use quotas::Quotas;
 pub use rooms::Rooms;
 pub use settings::{CpuNumbers, CpuTimes, SettingFiles, ThreadTimes};

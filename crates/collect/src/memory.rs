@@ -2,23 +2,45 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fs;
-use std::os::unix::fs::MetadataExt as _;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
+use noctule_kernel::CgroupVersion;
 use noctule_model::{Batch, BlockClass, CgroupId, Counter, MemoryRow};
+
+use crate::group_files::{GroupFiles, GroupFolder, value, with_ancestors};
 
 /// A larger limit of cgroup v1 means that there is none.
 const NO_LIMIT: u64 = 1 << 62;
 
+/// Number of batches after which removed groups are dropped.
+const AGAIN: u64 = 32;
+
+/// A mounted hierarchy.
+#[derive(Debug)]
+pub struct Mounted {
+    version: CgroupVersion,
+    groups: GroupFiles,
+}
+
+impl Mounted {
+    /// Creates access to the hierarchy with this mount point.
+    pub fn new((version, mount): (CgroupVersion, PathBuf)) -> Self {
+        let groups = GroupFiles::new(mount);
+        Self { version, groups }
+    }
+}
+
 /// Where the kernel's files are.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct MemoryFiles {
-    /// Mount point of the hierarchy with the memory controller.
-    pub memory: PathBuf,
-    /// Mount point of the hierarchy with the I/O controller, if that hierarchy is mounted.
-    pub io: Option<PathBuf>,
+    /// The hierarchy with the memory controller.
+    pub memory: Mounted,
+    /// The hierarchy with the I/O controller, if it is mounted.
+    pub io: Option<Mounted>,
     /// Mount point of procfs.
     pub proc: PathBuf,
+    /// Mount point of sysfs.
+    pub sys: PathBuf,
 }
 
 /// Reads the memory use of groups. At the start, reads each group that has a limit or is below a group with a limit.
@@ -46,15 +68,17 @@ impl Memory {
     /// Reads each of these groups that has a limit, or is below a group with a limit.
     pub fn look<'a>(&mut self, paths: impl Iterator<Item = &'a str>) {
         let paths: BTreeSet<&str> = paths.filter(|path| path.starts_with('/')).collect();
-        let has_limit = |path: &str| limit(&self.files.folder(path)).is_some();
+        let memory = &self.files.memory;
+        let has_limit = |path: &str| limit(memory.version, &memory.groups.open(path)?);
         let limited: BTreeSet<&str> = paths
             .iter()
             .copied()
-            .filter(|path| has_limit(path))
+            .filter(|path| has_limit(path).is_some())
             .collect();
+        let machine = &mut Machine::default();
         for path in paths {
-            if chain(path).any(|path| limited.contains(path)) {
-                self.read_group(path);
+            if with_ancestors(path).any(|path| limited.contains(path)) {
+                self.read_group(path, machine);
             }
         }
     }
@@ -72,136 +96,154 @@ impl Memory {
             let ns = of(BlockClass::Disk).saturating_add(of(BlockClass::Memory));
             let before = self.waited_ns.get(&row.id).copied().unwrap_or(0);
             if ns > before {
-                stale.extend(chain(&owner.path));
+                stale.extend(with_ancestors(&owner.path));
             }
             waited.insert(row.id, ns);
         }
         self.waited_ns = waited;
-        stale.into_iter().for_each(|path| self.read_group(path));
+        let machine = &mut Machine::default();
+        stale
+            .into_iter()
+            .for_each(|path| self.read_group(path, machine));
         if batch.sequence.is_multiple_of(AGAIN) {
-            let files = &self.files;
-            self.rows.retain(|path, _| files.folder(path).exists());
+            let groups = &self.files.memory.groups;
+            self.rows.retain(|path, _| groups.open(path).is_some());
         }
         batch.memory = self.rows.values().cloned().collect();
     }
 
-    fn read_group(&mut self, path: &str) {
-        match self.files.row(path) {
+    fn read_group(&mut self, path: &str, machine: &mut Machine) {
+        match self.files.row(path, machine) {
             Some(row) => self.rows.insert(path.to_owned(), row),
             None => self.rows.remove(path),
         };
     }
 }
 
-/// Number of batches after which removed groups are dropped.
-const AGAIN: u64 = 32;
-
-/// Yields the path of a group and its ancestors, except the root.
-fn chain(path: &str) -> impl Iterator<Item = &str> {
-    let ends = path.match_indices('/').map(|(at, _)| at);
-    let ends = ends.filter(|at| *at > 0).chain([path.len()]);
-    ends.map(|at| &path[..at])
+/// What was read about the machine while groups were read.
+#[derive(Default)]
+struct Machine {
+    /// Bytes read from all disks; the inner option is `None` if the kernel does not say.
+    read_bytes: Option<Option<u64>>,
+    /// Whether a device passes its requests on to other devices, by its numbers.
+    stacked: HashMap<String, bool>,
 }
 
 impl MemoryFiles {
-    fn folder(&self, path: &str) -> PathBuf {
-        self.memory.join(path.trim_start_matches('/'))
-    }
-
-    fn row(&self, path: &str) -> Option<MemoryRow> {
-        let folder = self.folder(path);
-        let stat = fs::read_to_string(folder.join("memory.stat")).ok()?;
-        let pages = rereads(&stat)?;
-        let oom = fs::read_to_string(folder.join("memory.oom_control")).unwrap_or_default();
+    fn row(&self, path: &str, machine: &mut Machine) -> Option<MemoryRow> {
+        let version = self.memory.version;
+        let folder = self.memory.groups.open(path)?;
+        let pages = rereads(version, &folder.text("memory.stat")?)?;
+        let under_oom = || value(&folder.text("memory.oom_control")?, "under_oom");
+        let group_reads = self.read_bytes(path, machine);
         Some(MemoryRow {
-            cgroup: CgroupId(fs::metadata(&folder).ok()?.ino()),
+            cgroup: folder.id()?,
             path: path.to_owned(),
-            limit_bytes: limit(&folder),
-            hits: hits(&folder).unwrap_or(0),
+            limit_bytes: limit(version, &folder),
+            hits: hits(version, &folder),
             reread_bytes: pages.saturating_mul(rustix::param::page_size() as u64),
-            read_bytes: self.read_bytes(path).unwrap_or(0),
-            under_oom: number(&oom, "under_oom") == Some(1),
+            read_bytes: group_reads.or_else(|| self.read_bytes_of_all(machine)),
+            under_oom: version == CgroupVersion::V1 && under_oom() == Some(1),
         })
     }
 
-    /// Returns what the group read from disks, or what the machine read if the group's own figure is missing.
-    fn read_bytes(&self, path: &str) -> Option<u64> {
-        let folder = self
-            .io
-            .as_ref()
-            .map(|io| io.join(path.trim_start_matches('/')));
-        let read = |file| fs::read_to_string(folder.as_ref()?.join(file)).ok();
-        if let Some(text) = read("io.stat") {
-            let words = text.split_whitespace();
-            let bytes = words.filter_map(|word| word.strip_prefix("rbytes=")?.parse().ok());
-            return Some(bytes.fold(0, u64::saturating_add));
-        }
-        if let Some(text) = read("blkio.throttle.io_service_bytes_recursive") {
-            let bytes = text.lines().filter_map(|line| {
-                let (_, rest) = line.split_once(" Read ")?;
-                rest.trim().parse().ok()
+    /// Returns what the group read from disks. The kernel counts a request at each device that it passes, so stacked
+    /// devices (LVM, dm-crypt, md) are left out: the disks below them count the same bytes.
+    fn read_bytes(&self, path: &str, machine: &mut Machine) -> Option<u64> {
+        let Mounted { version, groups } = self.io.as_ref()?;
+        let (file, key) = match version {
+            CgroupVersion::V2 => ("io.stat", "rbytes="),
+            CgroupVersion::V1 => ("blkio.throttle.io_service_bytes_recursive", "Read "),
+        };
+        let text = groups.text(path, file)?;
+        let mut sum = 0_u64;
+        for line in text.lines() {
+            let read = line.split_once(' ').and_then(|(device, rest)| {
+                let (_, value) = rest.split_once(key)?;
+                let bytes: u64 = value.split(' ').next()?.parse().ok()?;
+                Some((device, bytes))
             });
-            return Some(bytes.fold(0, u64::saturating_add));
+            if let Some((device, bytes)) = read
+                && !self.is_stacked(device, machine)
+            {
+                sum = sum.saturating_add(bytes);
+            }
         }
-        let text = fs::read_to_string(self.proc.join("vmstat")).ok()?;
-        Some(number(&text, "pgpgin")?.saturating_mul(1024))
+        Some(sum)
+    }
+
+    fn is_stacked(&self, device: &str, machine: &mut Machine) -> bool {
+        if let Some(known) = machine.stacked.get(device) {
+            return *known;
+        }
+        let folder = self.sys.join("dev/block").join(device);
+        let mut below = fs::read_dir(folder.join("slaves")).into_iter().flatten();
+        // Multipath forwards requests in a way that its disks do not count.
+        let uuid = fs::read_to_string(folder.join("dm/uuid")).unwrap_or_default();
+        let stacked = below.next().is_some() && !uuid.starts_with("mpath-");
+        machine.stacked.insert(device.to_owned(), stacked);
+        stacked
+    }
+
+    /// Returns what the machine read from disks.
+    fn read_bytes_of_all(&self, machine: &mut Machine) -> Option<u64> {
+        let read = || {
+            let text = fs::read_to_string(self.proc.join("vmstat")).ok()?;
+            Some(value(&text, "pgpgin")?.saturating_mul(1024))
+        };
+        *machine.read_bytes.get_or_insert_with(read)
     }
 }
 
 /// Returns the lowest limit of a group; `None` without one.
-fn limit(folder: &Path) -> Option<u64> {
-    let files = ["memory.max", "memory.high", "memory.limit_in_bytes"];
-    let texts = files
-        .iter()
-        .filter_map(|file| fs::read_to_string(folder.join(file)).ok());
-    let limits = texts.filter_map(|text| text.trim().parse::<u64>().ok());
+fn limit(version: CgroupVersion, folder: &GroupFolder) -> Option<u64> {
+    let files: &[&str] = match version {
+        CgroupVersion::V2 => &["memory.max", "memory.high"],
+        CgroupVersion::V1 => &["memory.limit_in_bytes"],
+    };
+    let limits = files.iter().filter_map(|file| folder.number(file));
     limits.filter(|bytes| *bytes < NO_LIMIT).min()
 }
 
-/// Returns how often a group was at its own limit.
-fn hits(folder: &Path) -> Option<u64> {
-    let read = |file| fs::read_to_string(folder.join(file)).ok();
-    match read("memory.events.local").or_else(|| read("memory.events")) {
-        Some(events) => {
-            let of = |name| number(&events, name).unwrap_or(0);
-            Some(of("max").saturating_add(of("high")))
-        }
-        None => read("memory.failcnt")?.trim().parse().ok(),
+/// Returns how often a group was at its own limit. Before Linux 5.2, only the sum with its descendants is known.
+fn hits(version: CgroupVersion, folder: &GroupFolder) -> Option<u64> {
+    if version == CgroupVersion::V1 {
+        return folder.number("memory.failcnt");
     }
+    let own = folder.text("memory.events.local");
+    let events = own.or_else(|| folder.text("memory.events"))?;
+    let [max, high] = ["max", "high"].map(|key| value(&events, key));
+    Some(max?.saturating_add(high?))
 }
 
 /// Returns the number of pages that were evicted and read again. On cgroup v1, only the totals include descendants.
 /// Before Linux 5.9 there is one figure for all pages.
-fn rereads(stat: &str) -> Option<u64> {
-    ["total_", ""].into_iter().find_map(|prefix| {
-        let of = |kind: &str| number(stat, &format!("{prefix}workingset_refault{kind}"));
-        let by_kind = of("_file").zip(of("_anon"));
-        by_kind
-            .map(|(file, anon)| file.saturating_add(anon))
-            .or_else(|| of(""))
-    })
-}
-
-/// Returns the number after a name, in lines of names and numbers.
-fn number(text: &str, name: &str) -> Option<u64> {
-    text.lines().find_map(|line| {
-        let (found, value) = line.split_once(' ')?;
-        (found == name).then(|| value.trim().parse().ok())?
-    })
+fn rereads(version: CgroupVersion, stat: &str) -> Option<u64> {
+    let key = match version {
+        CgroupVersion::V2 => "workingset_refault",
+        CgroupVersion::V1 => "total_workingset_refault",
+    };
+    let of = |kind: &str| value(stat, &format!("{key}{kind}"));
+    let by_kind = of("_file").zip(of("_anon"));
+    by_kind
+        .map(|(file, anon)| file.saturating_add(anon))
+        .or_else(|| of(""))
 }
 
 #[cfg(test)]
 mod tests {
-    use noctule_model::CgroupRow;
+    use std::path::Path;
 
     use super::*;
     use crate::testing::{batch_of, hierarchy};
 
-    fn memory(root: &Path, io: bool) -> Memory {
+    fn memory(root: &Path, version: CgroupVersion, io: bool) -> Memory {
+        let mounted = |name| Mounted::new((version, root.join(name)));
         Memory::new(MemoryFiles {
-            memory: root.join("memory"),
-            io: io.then(|| root.join("io")),
+            memory: mounted("memory"),
+            io: io.then(|| mounted("io")),
             proc: root.join("proc"),
+            sys: root.join("sys"),
         })
     }
 
@@ -209,29 +251,24 @@ mod tests {
         batch_of(path, Counter::Blocked(BlockClass::Disk), disk_ns)
     }
 
-    /// Path, limit, hits, pages read again, bytes read, and whether the group is under OOM.
-    type Figures<'a> = (&'a str, Option<u64>, u64, u64, u64, bool);
-
-    fn figures(batch: &Batch) -> Vec<Figures<'_>> {
-        let page = rustix::param::page_size() as u64;
-        let rows = batch.memory.iter();
-        rows.map(|it| {
-            let pages = it.reread_bytes / page;
-            (
-                it.path.as_str(),
-                it.limit_bytes,
-                it.hits,
-                pages,
-                it.read_bytes,
-                it.under_oom,
-            )
-        })
-        .collect()
+    fn read(root: &Path, version: CgroupVersion, io: bool) -> MemoryRow {
+        let mut batch = batch("/a", 1);
+        memory(root, version, io).read(&mut batch);
+        let [row] = &batch.memory[..] else {
+            panic!("{:?}", batch.memory);
+        };
+        row.clone()
     }
 
     #[test]
     fn the_files_of_both_versions_are_read() {
-        let root = hierarchy(&[
+        let page = rustix::param::page_size() as u64;
+        let row = |row: &MemoryRow| MemoryRow {
+            path: "/a".to_owned(),
+            under_oom: false,
+            ..row.clone()
+        };
+        let v2 = hierarchy(&[
             ("memory/a/memory.max", "67108864\n"),
             ("memory/a/memory.high", "max\n"),
             ("memory/a/memory.events", "low 0\nhigh 0\nmax 90\noom 0\n"),
@@ -247,39 +284,74 @@ mod tests {
                 "io/a/io.stat",
                 "8:0 rbytes=90 wbytes=1\n8:16 rbytes=10 wbytes=1\n",
             ),
-            ("memory/b/memory.limit_in_bytes", "9223372036854771712\n"),
-            ("memory/b/memory.failcnt", "4\n"),
+        ]);
+        let read_v2 = read(v2.path(), CgroupVersion::V2, true);
+        let expected = MemoryRow {
+            limit_bytes: Some(64 << 20),
+            hits: Some(9),
+            reread_bytes: 31 * page,
+            read_bytes: Some(100),
+            ..row(&read_v2)
+        };
+        assert_eq!(read_v2, expected);
+        let v1 = hierarchy(&[
+            ("memory/a/memory.limit_in_bytes", "9223372036854771712\n"),
+            ("memory/a/memory.failcnt", "4\n"),
             (
-                "memory/b/memory.oom_control",
+                "memory/a/memory.oom_control",
                 "oom_kill_disable 1\nunder_oom 1\noom_kill 0\n",
             ),
             (
-                "memory/b/memory.stat",
+                "memory/a/memory.stat",
                 "workingset_refault 3\ntotal_workingset_refault 5\n",
             ),
             (
-                "io/b/blkio.throttle.io_service_bytes_recursive",
+                "io/a/blkio.throttle.io_service_bytes_recursive",
                 "254:0 Read 70\n254:0 Write 9\n253:0 Read 1\nTotal 80\n",
             ),
-            ("proc/vmstat", "pgpgin 3\npgpgout 4\n"),
         ]);
-        let files = memory(root.path(), true);
-        let mut both = batch("/a", 1);
-        both.cgroups.push(CgroupRow {
-            id: CgroupId(8),
-            ..batch("/b", 1).cgroups.remove(0)
-        });
-        let mut memory = files;
-        memory.read(&mut both);
-        let expected = [
-            ("/a", Some(64 << 20), 9, 31, 100, false),
-            ("/b", None, 4, 5, 71, true),
-        ];
-        assert_eq!(figures(&both), expected);
-        let mut without_io = self::memory(root.path(), false);
-        let mut other = batch("/a", 1);
-        without_io.read(&mut other);
-        assert_eq!(figures(&other)[0].4, 3 * 1024);
+        let read_v1 = read(v1.path(), CgroupVersion::V1, true);
+        let expected = MemoryRow {
+            limit_bytes: None,
+            hits: Some(4),
+            reread_bytes: 5 * page,
+            read_bytes: Some(71),
+            under_oom: true,
+            ..row(&read_v1)
+        };
+        assert_eq!(read_v1, expected);
+    }
+
+    #[test]
+    fn a_figure_that_no_file_has_is_unknown() {
+        let stat = ("memory/a/memory.stat", "workingset_refault 3\n");
+        let bare = hierarchy(&[stat]);
+        let row = read(bare.path(), CgroupVersion::V2, true);
+        assert_eq!((row.hits, row.read_bytes), (None, None));
+        let machine = hierarchy(&[stat, ("proc/vmstat", "pgpgin 3\npgpgout 4\n")]);
+        let row = read(machine.path(), CgroupVersion::V2, false);
+        assert_eq!(row.read_bytes, Some(3 * 1024));
+    }
+
+    #[test]
+    fn bytes_that_pass_several_devices_count_once() {
+        // A volume (254:0) on two disks, multipath (254:1) on a third one, and a disk of its own.
+        let root = hierarchy(&[
+            ("memory/a/memory.stat", "workingset_refault 3\n"),
+            (
+                "io/a/io.stat",
+                "254:0 rbytes=50 wbytes=1\n8:0 rbytes=30 wbytes=1\n8:16 rbytes=20 wbytes=1\n\
+                 254:1 rbytes=400 wbytes=0\n7:0 rbytes=8000 wbytes=0\n",
+            ),
+            ("sys/dev/block/254:0/slaves/sda1", ""),
+            ("sys/dev/block/254:0/slaves/sdb", ""),
+            ("sys/dev/block/254:0/dm/uuid", "LVM-x\n"),
+            ("sys/dev/block/254:1/slaves/sdc", ""),
+            ("sys/dev/block/254:1/dm/uuid", "mpath-x\n"),
+            ("sys/dev/block/8:0/holders/dm-0", ""),
+        ]);
+        let row = read(root.path(), CgroupVersion::V2, true);
+        assert_eq!(row.read_bytes, Some(8450));
     }
 
     #[test]
@@ -293,7 +365,7 @@ mod tests {
             ("memory/a/b/memory.stat", &stat(1)),
             ("memory/c/memory.stat", &stat(1)),
         ]);
-        let mut memory = memory(root.path(), false);
+        let mut memory = memory(root.path(), CgroupVersion::V2, false);
         memory.look(["/a", "/a/b", "/c", "#9"].into_iter());
         let set = |path: &str, pages| {
             let file = root.path().join("memory").join(path).join("memory.stat");

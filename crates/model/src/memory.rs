@@ -14,13 +14,13 @@ pub struct MemoryRow {
     pub limit_bytes: Option<u64>,
     /// How often the group itself reached its limit (`memory.events.local`, `memory.failcnt`).
     /// Never decreases.
-    pub hits: u64,
+    pub hits: Option<u64>,
     /// Pages of the group and its descendants that were evicted and then read again, in bytes.
     /// Never decreases.
     pub reread_bytes: u64,
     /// Bytes that the group and its descendants read from disks, or that the whole machine read if
-    /// the former is unknown. Never decreases.
-    pub read_bytes: u64,
+    /// the former is unknown; `None` if both are. Never decreases.
+    pub read_bytes: Option<u64>,
     /// Whether threads wait at the limit, because the OOM killer of the group is off (cgroup v1).
     pub under_oom: bool,
 }
@@ -30,10 +30,11 @@ pub struct MemoryRow {
 pub struct MemoryUse {
     /// The limit that was reached.
     pub limit: Option<MemoryLimit>,
-    /// Pages that were evicted and then read again, in bytes.
-    pub reread_bytes: u64,
+    /// Pages that were evicted and then read again, in bytes. `None` if that is not known.
+    pub reread_bytes: Option<u64>,
     /// Evicted pages that were read again, as a fraction of all bytes read from disks. At most 1.
-    pub reread_part: f64,
+    /// `None` if it is not known how many bytes were read.
+    pub reread_part: Option<f64>,
 }
 
 /// A memory limit that was reached in a window.

@@ -246,6 +246,7 @@ impl Pipeline {
         let cpu = CpuSource::new(kernel, &facts, grace, programs, &others, unmeasured);
         let quotas = config.collect.waits.then(|| quotas(&facts, &registry));
         let memory = config.collect.waits.then(|| memory(&facts, &registry));
+        let memory = memory.flatten();
         Ok(Self {
             cpu,
             quotas,

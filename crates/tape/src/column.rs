@@ -359,6 +359,36 @@ impl Column for Count {
     }
 }
 
+impl Column for Option<Count> {
+    fn fields(name: &str, out: &mut Vec<Field>) {
+        Option::<u64>::fields(name, out);
+    }
+
+    fn arrays(values: &[&Self], out: &mut Vec<ArrayRef>) {
+        let counts = values.iter().map(|value| value.map(|count| count.0));
+        primitives::<UInt64Type>(counts, out);
+    }
+
+    fn read(from: &Columns<'_>, name: &str) -> ColumnResult<Vec<Self>> {
+        let counts = from.counts(name)?.unwrap_or_default().into_iter();
+        Ok(counts.map(|count| count.map(Count)).collect())
+    }
+
+    fn since(&self, earlier: &Self) -> Option<Self> {
+        match (self, earlier) {
+            (Some(now), Some(then)) => now.since(then).map(Some),
+            (None, None) => Some(None),
+            _ => None,
+        }
+    }
+
+    fn add(&mut self, earlier: &Self) {
+        if let (Some(grown), Some(then)) = (self, earlier) {
+            grown.add(then);
+        }
+    }
+}
+
 impl Column for bool {
     fn fields(name: &str, out: &mut Vec<Field>) {
         out.push(Field::new(name, DataType::Boolean, false));

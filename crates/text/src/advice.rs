@@ -160,8 +160,8 @@ fn raise_memory_limit(reason: &Reason) -> Option<String> {
     Some(match limit.under_oom {
         true => format!("{raise}, end one of its processes, or set memory.oom_control to 0"),
         // If pages are read in turn, each is evicted before its next turn, until all of them fit.
-        false if memory.reread_bytes > 0 => {
-            format!("{raise} until the pages that it rereads fit; a smaller increase helps little")
+        false if memory.reread_part.is_some_and(|part| part > 0.0) => {
+            format!("{raise} until all that it reads again and again fits; less returns little")
         }
         false => raise,
     })
@@ -413,9 +413,9 @@ mod tests {
         let words = "raise its memory limit (now 64.0MiB)";
         assert_eq!(advice(&reason).as_deref(), Some(words));
         let memory = reason.memory.as_mut().expect("it has one");
-        memory.reread_bytes = 1;
-        let words = "raise its memory limit (now 64.0MiB) until the pages that it rereads fit; a \
-                     smaller increase helps little";
+        memory.reread_part = Some(0.5);
+        let words = "raise its memory limit (now 64.0MiB) until all that it reads again and again fits; less returns \
+                     little";
         assert_eq!(advice(&reason).as_deref(), Some(words));
         limit.group = Some("/above".into());
         limit.under_oom = true;

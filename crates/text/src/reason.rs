@@ -144,7 +144,7 @@ fn stalled(kind: VerdictKind, reason: &Reason) -> String {
         VerdictKind::HeldByMemoryLimit | VerdictKind::HeldByReclaim
     );
     if let Some(reread) = memory
-        .map(|it| it.reread_bytes)
+        .and_then(|it| it.reread_bytes)
         .filter(|it| is_memory && *it > 0)
     {
         words.push_str(&format!(
@@ -634,8 +634,8 @@ mod tests {
                     bytes: 64 << 20,
                     ..MemoryLimit::default()
                 }),
-                reread_bytes: 9 << 30,
-                reread_part: 1.0,
+                reread_bytes: Some(9 << 30),
+                reread_part: Some(1.0),
             }),
             ..Reason::default()
         };

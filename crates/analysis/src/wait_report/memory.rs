@@ -13,10 +13,10 @@ pub(super) struct Memories<'a>(Vec<Growth<'a>>);
 
 struct Growth<'a> {
     last: &'a MemoryRow,
-    /// `None` if the group was not read at the start of the window.
+    /// `None` if it was not read at the start of the window, or if something else was counted then.
     hits: Option<u64>,
     reread_bytes: Option<u64>,
-    read_bytes: u64,
+    read_bytes: Option<u64>,
 }
 
 impl<'a> Memories<'a> {
@@ -30,12 +30,14 @@ impl<'a> Memories<'a> {
         let before: HashMap<_, _> = first.iter().map(|row| (row.cgroup, row)).collect();
         let grown = last.map(|row| {
             let known = before.get(&row.cgroup).copied();
-            let is_known = known.is_some() || began(&row.path);
-            let since = |of: fn(&MemoryRow) -> u64| of(row).saturating_sub(known.map_or(0, of));
+            let since = |of: fn(&MemoryRow) -> Option<u64>| match known {
+                Some(known) => of(row)?.checked_sub(of(known)?),
+                None => of(row).filter(|_| began(&row.path)),
+            };
             Growth {
                 last: row,
-                hits: is_known.then(|| since(|row| row.hits)),
-                reread_bytes: is_known.then(|| since(|row| row.reread_bytes)),
+                hits: since(|row| row.hits),
+                reread_bytes: since(|row| Some(row.reread_bytes)),
                 read_bytes: since(|row| row.read_bytes),
             }
         });
@@ -69,19 +71,21 @@ impl<'a> Memories<'a> {
         };
         let accounts = concerned.iter().filter(|it| is_outermost(&it.last.path));
         let accounts = accounts.filter_map(|it| Some((it.reread_bytes?, it.read_bytes)));
-        let sum = |a: (u64, u64), b: (u64, u64)| (a.0.saturating_add(b.0), a.1.saturating_add(b.1));
-        let account = accounts.reduce(sum);
+        let account = accounts.reduce(|(reread, read), (more_reread, more_read)| {
+            let read = read.zip(more_read).map(|(a, b)| a.saturating_add(b));
+            (reread.saturating_add(more_reread), read)
+        });
         if limit.is_none() && account.is_none() {
             return None;
         }
-        let (reread_bytes, read_bytes) = account.unwrap_or_default();
+        let part = |(reread, read): (u64, Option<u64>)| match reread {
+            0 => Some(0.0),
+            _ => read.map(|read| reread as f64 / read.max(reread) as f64),
+        };
         Some(MemoryUse {
             limit,
-            reread_bytes,
-            reread_part: match reread_bytes {
-                0 => 0.0,
-                bytes => bytes as f64 / read_bytes.max(bytes) as f64,
-            },
+            reread_bytes: account.map(|(reread, _)| reread),
+            reread_part: account.and_then(part),
         })
     }
 }

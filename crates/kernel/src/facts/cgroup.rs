@@ -69,11 +69,14 @@ impl Hierarchy {
         offsets.collect::<Option<_>>().ok_or_else(missing)
     }
 
-    /// Returns the mount point of a controller's hierarchy, read from this mount of procfs.
-    pub fn mount_of(proc: &Path, controller: &str) -> Option<PathBuf> {
+    /// Returns the version of the hierarchy of a controller and where it is mounted, read from this
+    /// mount of procfs.
+    pub fn mount_of(proc: &Path, controller: &str) -> Option<(CgroupVersion, PathBuf)> {
         let mounts = fs::read_to_string(proc.join("self/mountinfo")).unwrap_or_default();
         let has_it = |options: &str| options.split(',').any(|option| option == controller);
-        mount(&mounts, "cgroup", has_it).or_else(|| mount(&mounts, "cgroup2", |_| true))
+        let v1 = mount(&mounts, "cgroup", has_it).map(|path| (CgroupVersion::V1, path));
+        let v2 = || mount(&mounts, "cgroup2", |_| true).map(|path| (CgroupVersion::V2, path));
+        v1.or_else(v2)
     }
 
     fn decide(membership: &str, mounts: &str) -> Self {

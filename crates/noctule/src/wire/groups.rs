@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use noctule_collect::{CgroupLife, Memory, MemoryFiles, Quotas, Rooms, SettingFiles};
+use noctule_collect::{CgroupLife, Memory, MemoryFiles, Mounted, Quotas, Rooms, SettingFiles};
 use noctule_identity::Registry;
 use noctule_kernel::{CgroupEvents, Facts, Hierarchy};
 use noctule_model::{Feature, FeatureId};
@@ -25,18 +25,18 @@ pub(super) fn quotas(facts: &Facts, registry: &Registry) -> Quotas {
     quotas
 }
 
-/// Returns the memory of existing groups with a limit. The paths of a group must be the same in all
-/// hierarchies.
-pub(super) fn memory(facts: &Facts, registry: &Registry) -> Memory {
-    let proc = &facts.roots.proc;
-    let limits = Hierarchy::mount_of(proc, "memory");
+/// Returns the memory of existing groups with a limit; `None` if no hierarchy with the memory controller is mounted.
+/// The groups of all hierarchies must have the same paths.
+pub(super) fn memory(facts: &Facts, registry: &Registry) -> Option<Memory> {
+    let mounted = |controller| Hierarchy::mount_of(&facts.roots.proc, controller).map(Mounted::new);
     let mut memory = Memory::new(MemoryFiles {
-        memory: limits.unwrap_or_else(|| mount(&facts.hierarchy)),
-        io: Hierarchy::mount_of(proc, "blkio"),
-        proc: proc.clone(),
+        memory: mounted("memory")?,
+        io: mounted("blkio"),
+        proc: facts.roots.proc.clone(),
+        sys: facts.roots.sys.clone(),
     });
     memory.look(registry.owners().map(|owner| owner.path.as_str()));
-    memory
+    Some(memory)
 }
 
 /// Returns the source of the CPUs that waiting threads may use.

@@ -11,9 +11,9 @@ record! {
         cgroup: u64,
         path: String,
         limit_bytes: Option<u64>,
-        hits: Count,
+        hits: Option<Count>,
         reread_bytes: Count,
-        read_bytes: Count,
+        read_bytes: Option<Count>,
         under_oom: bool,
     }
 }
@@ -42,9 +42,9 @@ impl MemoryRecord {
             cgroup: cgroup.0,
             path: path.clone(),
             limit_bytes: *limit_bytes,
-            hits: Count(*hits),
+            hits: hits.map(Count),
             reread_bytes: Count(*reread_bytes),
-            read_bytes: Count(*read_bytes),
+            read_bytes: read_bytes.map(Count),
             under_oom: *under_oom,
         }
     }
@@ -55,9 +55,9 @@ impl MemoryRecord {
             cgroup: CgroupId(it.cgroup),
             path: it.path.clone(),
             limit_bytes: it.limit_bytes,
-            hits: it.hits.0,
+            hits: it.hits.map(|hits| hits.0),
             reread_bytes: it.reread_bytes.0,
-            read_bytes: it.read_bytes.0,
+            read_bytes: it.read_bytes.map(|bytes| bytes.0),
             under_oom: it.under_oom,
         });
         let mut rows: Vec<_> = rows.collect();

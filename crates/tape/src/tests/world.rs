@@ -379,18 +379,20 @@ impl World {
                 cgroup,
                 path: format!("/{}", dice.roll(9)),
                 limit_bytes: None,
-                hits: 0,
+                hits: None,
                 reread_bytes: 0,
-                read_bytes: 0,
+                read_bytes: None,
                 under_oom: false,
             });
         }
         for row in rows.iter_mut().step_by(2) {
             row.limit_bytes = dice.happens(2).then(|| dice.roll(1 << 40));
             row.under_oom = dice.happens(3);
-            row.hits += dice.roll(11);
+            for (count, sides) in [(&mut row.hits, 11), (&mut row.read_bytes, 1 << 30)] {
+                let grown = count.unwrap_or(0) + dice.roll(sides);
+                *count = (!dice.happens(4)).then_some(grown);
+            }
             row.reread_bytes += 4096 * dice.roll(99);
-            row.read_bytes += dice.roll(1 << 30);
         }
         // The rows are in the order of a live batch.
         rows.sort_by(|a, b| (&a.path, a.cgroup).cmp(&(&b.path, b.cgroup)));

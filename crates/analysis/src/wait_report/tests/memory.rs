@@ -18,9 +18,9 @@ fn memory(
         cgroup: CgroupId(id),
         path: path.into(),
         limit_bytes: limit_mib.map(|mib| mib * MIB),
-        hits,
+        hits: Some(hits),
         reread_bytes: reread * MIB,
-        read_bytes: read * MIB,
+        read_bytes: Some(read * MIB),
         under_oom: false,
     }
 }
@@ -99,7 +99,7 @@ fn a_group_that_ended_in_the_window_was_held_by_its_limit() {
     let row = &report.rows[0];
     assert_eq!(row.verdict.kind, VerdictKind::HeldByMemoryLimit);
     let memory = row.memory.as_ref().expect("it was read");
-    assert_eq!(memory.reread_bytes, 90 * MIB);
+    assert_eq!(memory.reread_bytes, Some(90 * MIB));
 }
 
 #[test]
@@ -128,6 +128,38 @@ fn a_group_that_hangs_at_its_limit_is_held_by_it() {
         under_oom: true,
     };
     assert_eq!(limit, Some(expected));
+}
+
+#[test]
+fn figures_that_the_kernel_does_not_give_are_no_evidence() {
+    let row = |figures| memory(1, "/docker/aaaa", Some(64), figures);
+    let (before, after) = (row((5, 5, 5)), row((9, 95, 105)));
+    let without_reads = |row: &MemoryRow| MemoryRow {
+        read_bytes: None,
+        ..row.clone()
+    };
+    let without_hits = |row: &MemoryRow| MemoryRow {
+        hits: None,
+        ..row.clone()
+    };
+    let cases = [
+        (
+            without_reads(&before),
+            without_reads(&after),
+            VerdictKind::HeldByDisk,
+        ),
+        (
+            without_hits(&before),
+            without_hits(&after),
+            VerdictKind::HeldByReclaim,
+        ),
+        // The kernel begins to count what the group itself reads.
+        (row((5, 5, 500)), after, VerdictKind::HeldByDisk),
+    ];
+    for (before, after, kind) in cases {
+        let report = report_of(vec![before], [vec![after.clone()]]);
+        assert_eq!(report.rows[0].verdict.kind, kind, "{after:?}");
+    }
 }
 
 #[test]
