@@ -1,16 +1,33 @@
 //! Reads the memory limits of groups, and how often pages were evicted and read again.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fs;
 use std::path::PathBuf;
 
 use noctule_kernel::CgroupVersion;
-use noctule_model::{Batch, BlockClass, CgroupId, Counter, MemoryRow};
+use noctule_model::{Batch, BlockClass, CgroupId, CgroupRow, Counter, Loss, MemoryRow};
 
 use crate::group_files::{GroupFiles, GroupFolder, value, with_ancestors};
 
 /// A larger limit of cgroup v1 means that there is none.
 const NO_LIMIT: u64 = 1 << 62;
+
+/// A group is read if its threads waited for disks and memory for more than 1/PART of the time between two batches since
+/// it was last read.
+const PART: u64 = 100;
+
+/// Maximum number of groups that are read for a batch, except for ancestors. The others follow with the next batches.
+const READS: usize = 256;
+
+/// Maximum number of rows.
+const ROWS: usize = 1024;
+
+/// Time after which a group with a limit is read again even if it did not wait.
+const OLD_NS: u64 = 60_000_000_000;
+
+/// Maximum number of these groups for a batch.
+const OLD_READS: usize = 16;
 
 /// Number of batches after which removed groups are dropped.
 const AGAIN: u64 = 32;
@@ -43,16 +60,35 @@ pub struct MemoryFiles {
     pub sys: PathBuf,
 }
 
-/// Reads the memory use of groups. At the start, reads each group that has a limit or is below a group with a limit.
-/// Later, reads a group again when its threads waited for a disk or for memory. Other groups cannot have changed in a
-/// way that matters.
+/// Reads the memory use of groups: of each group once, so that its later growth is known, and again when its threads
+/// waited for a disk or for memory. A group that reaches a limit need not wait, so groups with a limit are also read now
+/// and then.
 #[derive(Debug)]
 pub struct Memory {
     files: MemoryFiles,
     /// The rows, by path.
     rows: BTreeMap<String, MemoryRow>,
+    /// Rows that were dropped because there were too many.
+    dropped: u64,
     /// The time for which groups had waited for disks and memory when they were read, in nanoseconds.
-    waited_ns: HashMap<CgroupId, u64>,
+    waited: HashMap<CgroupId, u64>,
+    /// Time of the last batch.
+    taken_ns: u64,
+}
+
+/// A group that is to be read.
+struct Due<'a> {
+    row: &'a CgroupRow,
+    path: &'a str,
+    waited_ns: u64,
+    /// `None` if the group was not read before.
+    before_ns: Option<u64>,
+}
+
+impl Due<'_> {
+    fn grown_ns(&self) -> u64 {
+        self.waited_ns.saturating_sub(self.before_ns.unwrap_or(0))
+    }
 }
 
 impl Memory {
@@ -61,62 +97,101 @@ impl Memory {
         Self {
             files,
             rows: BTreeMap::new(),
-            waited_ns: HashMap::new(),
+            dropped: 0,
+            waited: HashMap::new(),
+            taken_ns: 0,
         }
     }
 
-    /// Reads each of these groups that has a limit, or is below a group with a limit.
-    pub fn look<'a>(&mut self, paths: impl Iterator<Item = &'a str>) {
-        let paths: BTreeSet<&str> = paths.filter(|path| path.starts_with('/')).collect();
-        let memory = &self.files.memory;
-        let has_limit = |path: &str| limit(memory.version, &memory.groups.open(path)?);
-        let limited: BTreeSet<&str> = paths
-            .iter()
-            .copied()
-            .filter(|path| has_limit(path).is_some())
-            .collect();
-        let machine = &mut Machine::default();
-        for path in paths {
-            if with_ancestors(path).any(|path| limited.contains(path)) {
-                self.read_group(path, machine);
-            }
+    /// Returns the number of rows that were dropped because there were too many.
+    pub fn loss(&self) -> Loss {
+        Loss {
+            kind: "memory_row",
+            place: "memory",
+            count: self.dropped,
         }
     }
 
     /// Sets the rows of a batch. Its groups must have owners.
     pub fn read(&mut self, batch: &mut Batch) {
-        let mut waited = HashMap::new();
-        let mut stale = BTreeSet::new();
+        let least = batch.taken_ns.saturating_sub(self.taken_ns) / PART;
+        self.taken_ns = batch.taken_ns;
+        let machine = &mut Machine::default();
+        self.read_due(batch, least, machine);
+        self.read_old(machine);
+        if batch.sequence.is_multiple_of(AGAIN) {
+            let groups = &self.files.memory.groups;
+            let id = |path: &str| groups.open(path)?.id();
+            self.rows.retain(|path, row| id(path) == Some(row.cgroup));
+        }
+        batch.memory = self.rows.values().cloned().collect();
+    }
+
+    /// Reads new groups and those that waited, with their ancestors. Those that waited for longest come first.
+    fn read_due(&mut self, batch: &Batch, least: u64, machine: &mut Machine) {
+        let before = std::mem::take(&mut self.waited);
+        let mut due = Vec::new();
         for row in &batch.cgroups {
             let Some(owner) = row.owner.as_deref().filter(|it| it.path.len() > 1) else {
                 continue;
             };
             let counters = row.counters_at(batch.taken_ns);
             let of = |class| counters[Counter::Blocked(class)];
-            let ns = of(BlockClass::Disk).saturating_add(of(BlockClass::Memory));
-            let before = self.waited_ns.get(&row.id).copied().unwrap_or(0);
-            if ns > before {
-                stale.extend(with_ancestors(&owner.path));
+            let group = Due {
+                row,
+                path: &owner.path,
+                waited_ns: of(BlockClass::Disk).saturating_add(of(BlockClass::Memory)),
+                before_ns: before.get(&row.id).copied(),
+            };
+            match group.before_ns {
+                Some(before_ns) if group.grown_ns() <= least => {
+                    self.waited.insert(row.id, before_ns);
+                }
+                _ => due.push(group),
             }
-            waited.insert(row.id, ns);
         }
-        self.waited_ns = waited;
-        let machine = &mut Machine::default();
-        stale
-            .into_iter()
-            .for_each(|path| self.read_group(path, machine));
-        if batch.sequence.is_multiple_of(AGAIN) {
-            let groups = &self.files.memory.groups;
-            self.rows.retain(|path, _| groups.open(path).is_some());
+        due.sort_by_key(|group| (Reverse(group.grown_ns()), group.row.id));
+        let mut read = HashSet::new();
+        for (place, group) in due.iter().enumerate() {
+            if place < READS {
+                let paths = with_ancestors(group.path).filter(|path| read.insert(*path));
+                paths.for_each(|path| self.read_group(path, machine));
+            }
+            let known = (place < READS).then_some(group.waited_ns);
+            if let Some(ns) = known.or(group.before_ns) {
+                self.waited.insert(group.row.id, ns);
+            }
         }
-        batch.memory = self.rows.values().cloned().collect();
+    }
+
+    /// Reads groups with a limit whose rows are old, starting with the oldest.
+    fn read_old(&mut self, machine: &mut Machine) {
+        let is_old = |row: &&MemoryRow| {
+            row.limit_bytes.is_some() && self.taken_ns.saturating_sub(row.taken_ns) >= OLD_NS
+        };
+        let mut old: Vec<_> = self.rows.values().filter(is_old).collect();
+        old.sort_by_key(|row| row.taken_ns);
+        let paths: Vec<String> = old
+            .iter()
+            .take(OLD_READS)
+            .map(|row| row.path.clone())
+            .collect();
+        paths.iter().for_each(|path| self.read_group(path, machine));
     }
 
     fn read_group(&mut self, path: &str, machine: &mut Machine) {
-        match self.files.row(path, machine) {
-            Some(row) => self.rows.insert(path.to_owned(), row),
-            None => self.rows.remove(path),
+        let Some(row) = self.files.row(path, self.taken_ns, machine) else {
+            self.rows.remove(path);
+            return;
         };
+        self.rows.insert(path.to_owned(), row);
+        if self.rows.len() > ROWS {
+            let oldest = self.rows.values().min_by_key(|row| row.taken_ns);
+            if let Some(path) = oldest.map(|row| row.path.clone()) {
+                self.rows.remove(&path);
+                self.dropped += 1;
+            }
+        }
     }
 }
 
@@ -130,7 +205,7 @@ struct Machine {
 }
 
 impl MemoryFiles {
-    fn row(&self, path: &str, machine: &mut Machine) -> Option<MemoryRow> {
+    fn row(&self, path: &str, taken_ns: u64, machine: &mut Machine) -> Option<MemoryRow> {
         let version = self.memory.version;
         let folder = self.memory.groups.open(path)?;
         let pages = rereads(version, &folder.text("memory.stat")?)?;
@@ -139,6 +214,7 @@ impl MemoryFiles {
         Some(MemoryRow {
             cgroup: folder.id()?,
             path: path.to_owned(),
+            taken_ns,
             limit_bytes: limit(version, &folder),
             hits: hits(version, &folder),
             reread_bytes: pages.saturating_mul(rustix::param::page_size() as u64),
@@ -233,6 +309,8 @@ fn rereads(version: CgroupVersion, stat: &str) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use std::path::Path;
+
+    use tempfile::TempDir;
 
     use super::*;
     use crate::testing::{batch_of, hierarchy};
@@ -354,40 +432,123 @@ mod tests {
         assert_eq!(row.read_bytes, Some(8450));
     }
 
+    /// A cgroup hierarchy of v2 in which a test changes figures, and the time of the last batch.
+    struct Scene {
+        root: TempDir,
+        memory: Memory,
+        taken_ns: u64,
+    }
+
+    const SECOND: u64 = 1_000_000_000;
+
+    impl Scene {
+        fn new(groups: &[(&str, &str)]) -> Self {
+            let root = hierarchy(&[]);
+            let memory = memory(root.path(), CgroupVersion::V2, false);
+            let this = Self {
+                root,
+                memory,
+                taken_ns: 0,
+            };
+            for (path, max) in groups {
+                this.make(path, max);
+            }
+            this
+        }
+
+        fn make(&self, path: &str, max: &str) {
+            let folder = self.root.path().join("memory").join(path);
+            fs::create_dir_all(&folder).expect("it can be made");
+            fs::write(folder.join("memory.max"), max).expect("it can be written");
+            self.set(path, 1);
+        }
+
+        fn set(&self, path: &str, pages: u64) {
+            let folder = self.root.path().join("memory").join(path);
+            let stat = format!("workingset_refault_anon 0\nworkingset_refault_file {pages}\n");
+            fs::write(folder.join("memory.stat"), stat).expect("it can be written");
+        }
+
+        /// Returns the rows of a batch after these seconds. Each group waited for its disk for this time since the start.
+        fn batch(&mut self, seconds: u64, groups: &[(&str, u64)]) -> Vec<MemoryRow> {
+            self.taken_ns += seconds * SECOND;
+            let rows = (1..).zip(groups).map(|(id, (path, ns))| CgroupRow {
+                id: CgroupId(id),
+                ..batch(path, *ns).cgroups.remove(0)
+            });
+            let mut batch = Batch {
+                sequence: 1,
+                taken_ns: self.taken_ns,
+                cgroups: rows.collect(),
+                ..Batch::default()
+            };
+            self.memory.read(&mut batch);
+            batch.memory
+        }
+    }
+
+    /// Returns the path, pages read again, and age in seconds.
+    fn figures(rows: &[MemoryRow], now_ns: u64) -> Vec<(&str, u64, u64)> {
+        let page = rustix::param::page_size() as u64;
+        let age = |row: &MemoryRow| (now_ns - row.taken_ns) / SECOND;
+        rows.iter()
+            .map(|row| (&*row.path, row.reread_bytes / page, age(row)))
+            .collect()
+    }
+
     #[test]
-    fn a_group_is_read_again_only_after_it_waited() {
-        let stat =
-            |pages: u64| format!("workingset_refault_anon 0\nworkingset_refault_file {pages}\n");
-        let root = hierarchy(&[
-            ("memory/a/memory.max", "4096\n"),
-            ("memory/a/memory.stat", &stat(1)),
-            ("memory/a/b/memory.max", "max\n"),
-            ("memory/a/b/memory.stat", &stat(1)),
-            ("memory/c/memory.stat", &stat(1)),
-        ]);
-        let mut memory = memory(root.path(), CgroupVersion::V2, false);
-        memory.look(["/a", "/a/b", "/c", "#9"].into_iter());
-        let set = |path: &str, pages| {
-            let file = root.path().join("memory").join(path).join("memory.stat");
-            fs::write(file, stat(pages)).expect("it can be written");
+    fn a_group_is_read_at_first_and_again_after_it_waited() {
+        let mut scene = Scene::new(&[("a", "4096"), ("a/b", "max"), ("c", "max")]);
+        let mut check = |seconds, disk_ns, expected: &[(&str, u64, u64)]| {
+            let rows = scene.batch(seconds, &[("/a/b", disk_ns), ("/c", 0), ("#9", 0)]);
+            assert_eq!(figures(&rows, scene.taken_ns), expected);
+            for (path, pages) in [("a", 5), ("a/b", 4), ("c", 9)] {
+                scene.set(path, pages);
+            }
         };
-        let mut read = |disk_ns| {
-            let mut batch = batch("/a/b", disk_ns);
-            memory.read(&mut batch);
-            let rows = batch.memory.iter();
-            let page = rustix::param::page_size() as u64;
-            rows.map(|it| (it.path.clone(), it.reread_bytes / page))
-                .collect::<Vec<_>>()
-        };
-        let rows = |a, b| [("/a".to_owned(), a), ("/a/b".to_owned(), b)];
-        assert_eq!(read(0), rows(1, 1));
-        set("a", 5);
-        set("a/b", 4);
-        assert_eq!(read(0), rows(1, 1));
-        assert_eq!(read(7), rows(5, 4));
-        set("a/b", 9);
-        assert_eq!(read(7), rows(5, 4));
-        fs::remove_dir_all(root.path().join("memory/a/b")).expect("it can be removed");
-        assert_eq!(read(8), rows(5, 4)[..1]);
+        check(1, 0, &[("/a", 1, 0), ("/a/b", 1, 0), ("/c", 1, 0)]);
+        check(
+            1,
+            SECOND / 200,
+            &[("/a", 1, 1), ("/a/b", 1, 1), ("/c", 1, 1)],
+        );
+        check(
+            1,
+            SECOND / 50,
+            &[("/a", 5, 0), ("/a/b", 4, 0), ("/c", 1, 2)],
+        );
+        // Only the one with a limit can have changed without a wait.
+        check(
+            60,
+            SECOND / 50,
+            &[("/a", 5, 0), ("/a/b", 4, 60), ("/c", 1, 62)],
+        );
+    }
+
+    #[test]
+    fn a_group_that_was_made_again_is_another_group() {
+        let mut scene = Scene::new(&[("a", "4096"), ("b", "4096")]);
+        let first = scene.batch(1, &[("/a", 0), ("/b", 0)]);
+        let root = scene.root.path().join("memory");
+        fs::rename(root.join("a"), root.join("old")).expect("it can be renamed");
+        fs::remove_dir_all(root.join("b")).expect("it can be removed");
+        scene.make("a", "4096");
+        let again = scene.batch(1, &[("/a", SECOND), ("/b", SECOND)]);
+        assert_eq!(again.len(), 1, "{again:?}");
+        assert_ne!(again[0].cgroup, first[0].cgroup);
+    }
+
+    #[test]
+    fn rows_beyond_the_limit_are_dropped_and_counted() {
+        const MANY: usize = ROWS + 7;
+        let paths: Vec<String> = (0..MANY).map(|number| format!("g{number}")).collect();
+        let groups: Vec<(&str, &str)> = paths.iter().map(|path| (&**path, "max")).collect();
+        let mut scene = Scene::new(&groups);
+        let paths: Vec<String> = paths.iter().map(|path| format!("/{path}")).collect();
+        let groups: Vec<(&str, u64)> = paths.iter().map(|path| (&**path, 0)).collect();
+        assert_eq!(scene.batch(1, &groups).len(), READS);
+        let rows = (1..MANY.div_ceil(READS)).map(|_| scene.batch(1, &groups).len());
+        assert_eq!(rows.last(), Some(ROWS));
+        assert_eq!(scene.memory.loss().count, 7);
     }
 }

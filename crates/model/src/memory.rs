@@ -2,14 +2,15 @@
 
 use crate::CgroupId;
 
-/// A group with its memory figures from the kernel. The group has a memory limit, or its threads
-/// waited for a disk or for memory.
+/// The kernel's account of a group's memory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MemoryRow {
     /// The group, in the hierarchy of the memory controller.
     pub cgroup: CgroupId,
     /// Path in the hierarchy.
     pub path: String,
+    /// When the files were read: the time of a batch, in nanoseconds of `CLOCK_MONOTONIC`.
+    pub taken_ns: u64,
     /// The limit (`memory.max`, `memory.high`, `memory.limit_in_bytes`), if there is one.
     pub limit_bytes: Option<u64>,
     /// How often the group itself reached its limit (`memory.events.local`, `memory.failcnt`).
@@ -30,7 +31,8 @@ pub struct MemoryRow {
 pub struct MemoryUse {
     /// The limit that was reached.
     pub limit: Option<MemoryLimit>,
-    /// Pages that were evicted and then read again, in bytes. `None` if that is not known.
+    /// Pages that were evicted and then read again in the window, in bytes. `None` if that is not
+    /// known.
     pub reread_bytes: Option<u64>,
     /// Evicted pages that were read again, as a fraction of all bytes read from disks. At most 1.
     /// `None` if it is not known how many bytes were read.

@@ -245,7 +245,7 @@ impl Pipeline {
         let unmeasured = features::programs_unmeasured(config.collect.program_cost, &isolated);
         let cpu = CpuSource::new(kernel, &facts, grace, programs, &others, unmeasured);
         let quotas = config.collect.waits.then(|| quotas(&facts, &registry));
-        let memory = config.collect.waits.then(|| memory(&facts, &registry));
+        let memory = config.collect.waits.then(|| memory(&facts));
         let memory = memory.flatten();
         Ok(Self {
             cpu,
@@ -454,6 +454,7 @@ impl Pipeline {
             losses.extend(stream.source.losses());
         }
         losses.extend(self.disks.iter().flat_map(Disks::losses));
+        losses.extend(self.memory.iter().map(Memory::loss));
         let names = self.registry.stats();
         let of_names = [("names_hang", names.hangs), ("group_name", names.given_up)];
         losses.extend(of_names.map(|(kind, count)| Loss {

@@ -1,8 +1,8 @@
 //! Finds the memory limit that held a row back, and how much of its disk reads memory caused.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
-use noctule_model::{MemoryLimit, MemoryRow, MemoryUse};
+use noctule_model::{Batch, MemoryLimit, MemoryRow, MemoryUse};
 
 use super::parent::is_below;
 use super::quota::Member;
@@ -11,31 +11,40 @@ use super::{Party, WaitReportRow};
 /// The growth of each group's account of memory in a window.
 pub(super) struct Memories<'a>(Vec<Growth<'a>>);
 
+/// The growth of an account from the last reading before the window to the last one in the window.
 struct Growth<'a> {
     last: &'a MemoryRow,
-    /// `None` if it was not read at the start of the window, or if something else was counted then.
+    /// Whether all of it is in the window. A group is read again only when it waits, so the reading before the window may
+    /// be older.
+    is_dated: bool,
+    /// `None` if it was not read before, or if something else was counted then.
     hits: Option<u64>,
     reread_bytes: Option<u64>,
     read_bytes: Option<u64>,
 }
 
 impl<'a> Memories<'a> {
-    /// Compares the rows at the start of the window with those at the end, or when their groups were removed. `began`
-    /// returns whether the group began in the window.
+    /// Compares the rows of the first batch with those of the last one, or when their groups were removed. `began`
+    /// returns whether the group began in the window. Rows that were not read in the window are left out.
     pub(super) fn between(
-        first: &[MemoryRow],
+        first: &Batch,
         last: impl Iterator<Item = &'a MemoryRow>,
         began: impl Fn(&str) -> bool,
     ) -> Self {
-        let before: HashMap<_, _> = first.iter().map(|row| (row.cgroup, row)).collect();
+        let before: HashMap<_, _> = first.memory.iter().map(|row| (row.cgroup, row)).collect();
+        let paths: HashSet<_> = first.memory.iter().map(|row| &*row.path).collect();
+        let last = last.filter(|row| row.taken_ns > first.taken_ns);
         let grown = last.map(|row| {
             let known = before.get(&row.cgroup).copied();
+            // Another group had the path before, so this one was made since.
+            let is_new = known.is_none() && (paths.contains(&*row.path) || began(&row.path));
             let since = |of: fn(&MemoryRow) -> Option<u64>| match known {
                 Some(known) => of(row)?.checked_sub(of(known)?),
-                None => of(row).filter(|_| began(&row.path)),
+                None => of(row).filter(|_| is_new),
             };
             Growth {
                 last: row,
+                is_dated: is_new || known.is_some_and(|known| known.taken_ns >= first.taken_ns),
                 hits: since(|row| row.hits),
                 reread_bytes: since(|row| Some(row.reread_bytes)),
                 read_bytes: since(|row| row.read_bytes),
@@ -70,21 +79,23 @@ impl<'a> Memories<'a> {
             paths.clone().any(|it| it == path) && !paths.any(|it| it != path && is_below(path, it))
         };
         let accounts = concerned.iter().filter(|it| is_outermost(&it.last.path));
-        let accounts = accounts.filter_map(|it| Some((it.reread_bytes?, it.read_bytes)));
-        let account = accounts.reduce(|(reread, read), (more_reread, more_read)| {
-            let read = read.zip(more_read).map(|(a, b)| a.saturating_add(b));
-            (reread.saturating_add(more_reread), read)
+        let accounts =
+            accounts.filter_map(|it| Some((it.is_dated, it.reread_bytes?, it.read_bytes)));
+        let account = accounts.reduce(|a, b| {
+            let read = a.2.zip(b.2).map(|(a, b)| a.saturating_add(b));
+            (a.0 && b.0, a.1.saturating_add(b.1), read)
         });
         if limit.is_none() && account.is_none() {
             return None;
         }
-        let part = |(reread, read): (u64, Option<u64>)| match reread {
+        let part = |(_, reread, read): (bool, u64, Option<u64>)| match reread {
             0 => Some(0.0),
             _ => read.map(|read| reread as f64 / read.max(reread) as f64),
         };
+        let bytes = |(is_dated, reread, _): (bool, u64, _)| is_dated.then_some(reread);
         Some(MemoryUse {
             limit,
-            reread_bytes: account.map(|(reread, _)| reread),
+            reread_bytes: account.and_then(bytes),
             reread_part: account.and_then(part),
         })
     }

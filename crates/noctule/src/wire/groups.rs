@@ -25,18 +25,16 @@ pub(super) fn quotas(facts: &Facts, registry: &Registry) -> Quotas {
     quotas
 }
 
-/// Returns the memory of existing groups with a limit; `None` if no hierarchy with the memory controller is mounted.
-/// The groups of all hierarchies must have the same paths.
-pub(super) fn memory(facts: &Facts, registry: &Registry) -> Option<Memory> {
+/// Returns the source of groups' memory; `None` if no hierarchy with the memory controller is mounted. The groups of
+/// all hierarchies must have the same paths.
+pub(super) fn memory(facts: &Facts) -> Option<Memory> {
     let mounted = |controller| Hierarchy::mount_of(&facts.roots.proc, controller).map(Mounted::new);
-    let mut memory = Memory::new(MemoryFiles {
+    Some(Memory::new(MemoryFiles {
         memory: mounted("memory")?,
         io: mounted("blkio"),
         proc: facts.roots.proc.clone(),
         sys: facts.roots.sys.clone(),
-    });
-    memory.look(registry.owners().map(|owner| owner.path.as_str()));
-    Some(memory)
+    }))
 }
 
 /// Returns the source of the CPUs that waiting threads may use.

@@ -6,10 +6,11 @@ use super::Keyed;
 use crate::column::{Count, record};
 
 record! {
-    /// A cgroup with a memory limit, or one that waited for disks or memory.
+    /// The memory of a cgroup.
     pub(crate) struct MemoryRecord {
         cgroup: u64,
         path: String,
+        taken_ns: u64,
         limit_bytes: Option<u64>,
         hits: Option<Count>,
         reread_bytes: Count,
@@ -32,6 +33,7 @@ impl MemoryRecord {
         let MemoryRow {
             cgroup,
             path,
+            taken_ns,
             limit_bytes,
             hits,
             reread_bytes,
@@ -41,6 +43,7 @@ impl MemoryRecord {
         Self {
             cgroup: cgroup.0,
             path: path.clone(),
+            taken_ns: *taken_ns,
             limit_bytes: *limit_bytes,
             hits: hits.map(Count),
             reread_bytes: Count(*reread_bytes),
@@ -54,6 +57,7 @@ impl MemoryRecord {
         let rows = records.map(|it| MemoryRow {
             cgroup: CgroupId(it.cgroup),
             path: it.path.clone(),
+            taken_ns: it.taken_ns,
             limit_bytes: it.limit_bytes,
             hits: it.hits.map(|hits| hits.0),
             reread_bytes: it.reread_bytes.0,

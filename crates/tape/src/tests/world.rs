@@ -378,6 +378,7 @@ impl World {
             rows.push(MemoryRow {
                 cgroup,
                 path: format!("/{}", dice.roll(9)),
+                taken_ns: 0,
                 limit_bytes: None,
                 hits: None,
                 reread_bytes: 0,
@@ -388,6 +389,7 @@ impl World {
         for row in rows.iter_mut().step_by(2) {
             row.limit_bytes = dice.happens(2).then(|| dice.roll(1 << 40));
             row.under_oom = dice.happens(3);
+            row.taken_ns += dice.roll(1 << 30);
             for (count, sides) in [(&mut row.hits, 11), (&mut row.read_bytes, 1 << 30)] {
                 let grown = count.unwrap_or(0) + dice.roll(sides);
                 *count = (!dice.happens(4)).then_some(grown);

@@ -5,6 +5,8 @@ use noctule_model::{MemoryLimit, MemoryRow};
 use super::*;
 
 const MIB: u64 = 1 << 20;
+/// When the windows begin.
+const START: u64 = 100 * SECOND;
 
 /// Returns the memory of a group that reached its limit `hits` times, and read `read` MiB, of which `reread` MiB were
 /// evicted pages.
@@ -17,6 +19,7 @@ fn memory(
     MemoryRow {
         cgroup: CgroupId(id),
         path: path.into(),
+        taken_ns: 0,
         limit_bytes: limit_mib.map(|mib| mib * MIB),
         hits: Some(hits),
         reread_bytes: reread * MIB,
@@ -29,19 +32,20 @@ fn memory(
 fn report_of(first: Vec<MemoryRow>, later: impl IntoIterator<Item = Vec<MemoryRow>>) -> WaitReport {
     let mut row = group(10, "/docker/aaaa", 0, 0, 0);
     row.counters = Counters::default();
-    let batch = |memory, row: &CgroupRow| Batch {
+    let batch = |taken_ns, memory: Vec<MemoryRow>, row: &CgroupRow| Batch {
+        taken_ns,
         cgroups: vec![row.clone()],
-        memory,
+        memory: memory
+            .into_iter()
+            .map(|row| MemoryRow { taken_ns, ..row })
+            .collect(),
         ..Batch::default()
     };
-    let mut builder = ReportBuilder::new(batch(first, &row));
+    let mut builder = ReportBuilder::new(batch(START, first, &row));
     row.counters[Counter::CpuTime] = 100 * MS;
     row.counters[Counter::Blocked(BlockClass::Disk)] = 800 * MS;
     for memory in later {
-        builder.add(Batch {
-            taken_ns: SECOND,
-            ..batch(memory, &row)
-        });
+        builder.add(batch(START + SECOND, memory, &row));
     }
     builder.waits(Level::Container, false, &Thresholds::default())
 }
@@ -115,7 +119,10 @@ fn a_group_that_hangs_at_its_limit_is_held_by_it() {
     builder.add(Batch {
         taken_ns: SECOND,
         cgroups: vec![group],
-        memory: vec![row],
+        memory: vec![MemoryRow {
+            taken_ns: SECOND,
+            ..row
+        }],
         ..Batch::default()
     });
     let report = builder.waits(Level::Container, false, &Thresholds::default());
@@ -160,6 +167,56 @@ fn figures_that_the_kernel_does_not_give_are_no_evidence() {
         let report = report_of(vec![before], [vec![after.clone()]]);
         assert_eq!(report.rows[0].verdict.kind, kind, "{after:?}");
     }
+}
+
+#[test]
+fn growth_from_before_the_window_is_not_shown_as_growth_in_it() {
+    let mut row = group(10, "/docker/aaaa", 0, 0, 0);
+    let mut report = |first_ns, last_ns| {
+        let batch = |taken_ns, memory: MemoryRow, row: &CgroupRow| Batch {
+            taken_ns,
+            cgroups: vec![row.clone()],
+            memory: vec![memory],
+            ..Batch::default()
+        };
+        let read = |taken_ns, figures| MemoryRow {
+            taken_ns,
+            ..memory(1, "/docker/aaaa", Some(64), figures)
+        };
+        let first = batch(START, read(first_ns, (5, 5, 5)), &row);
+        let mut builder = ReportBuilder::new(first);
+        row.counters[Counter::Blocked(BlockClass::Disk)] += 800 * MS;
+        builder.add(batch(START + SECOND, read(last_ns, (9, 95, 105)), &row));
+        builder.waits(Level::Container, false, &Thresholds::default())
+    };
+    let end = START + SECOND;
+    let cases = [
+        (START, end, VerdictKind::HeldByMemoryLimit, Some(90 * MIB)),
+        (START - SECOND, end, VerdictKind::HeldByMemoryLimit, None),
+        (
+            START - SECOND,
+            START - SECOND,
+            VerdictKind::HeldByDisk,
+            None,
+        ),
+    ];
+    for (first_ns, last_ns, kind, bytes) in cases {
+        let report = report(first_ns, last_ns);
+        let row = &report.rows[0];
+        assert_eq!(row.verdict.kind, kind, "{first_ns} {last_ns}");
+        let memory = row.memory.as_ref();
+        assert_eq!(memory.and_then(|memory| memory.reread_bytes), bytes);
+    }
+}
+
+#[test]
+fn a_group_that_was_made_again_does_not_continue_the_old_counters() {
+    let row = |id, figures| memory(id, "/docker/aaaa", Some(64), figures);
+    let report = report_of(vec![row(1, (500, 500, 500))], [vec![row(2, (4, 90, 100))]]);
+    let row = &report.rows[0];
+    assert_eq!(row.verdict.kind, VerdictKind::HeldByMemoryLimit);
+    let bytes = row.memory.as_ref().and_then(|memory| memory.reread_bytes);
+    assert_eq!(bytes, Some(90 * MIB));
 }
 
 #[test]
