@@ -84,12 +84,12 @@ pub(crate) struct Pipeline {
     meters: Meters,
     zone_warnings: ZoneWarnings,
     registry: Registry,
-    /// CPU quotas; `None` if waits are not measured.
+    /// CPU quotas; `None` if there are no verdicts.
     quotas: Option<Quotas>,
-    /// Memory use and limits of groups; `None` if waits are not measured.
+    /// Memory use and limits of groups; `None` if there are no verdicts.
     memory: Option<Memory>,
-    /// The threads of waiting groups, and the CPUs on which they may run; `None` if waits are not
-    /// measured.
+    /// The threads of waiting groups, and the CPUs on which they may run; `None` if there are no
+    /// verdicts.
     rooms: Option<Rooms>,
     attribution: Attribution,
     rollup: Rollup,
@@ -115,9 +115,13 @@ const OF_PROCESSES: EventKinds = EventKinds::of(&[EventKind::Process, EventKind:
 
 impl Pipeline {
     /// Loads and attaches the programs that `shown` needs and this kernel supports.
-    pub(crate) fn start(config: &Config, shown: Shown) -> Result<Self> {
-        let mut this = Self::load(config, &Scope::default(), shown)?;
-        this.narrow(&Scope::default())?;
+    pub(crate) fn start(config: &Config, shown: Shown, verdicts: bool) -> Result<Self> {
+        let scope = Scope {
+            verdicts,
+            ..Scope::default()
+        };
+        let mut this = Self::load(config, &scope, shown)?;
+        this.narrow(&scope)?;
         Ok(this)
     }
 
@@ -138,6 +142,7 @@ impl Pipeline {
         let scope = Scope {
             kinds: kept,
             disks: config.collect.disks,
+            verdicts: true,
             ..Scope::default()
         };
         let mut this = Self::load(config, &scope, Shown::All)?;
@@ -154,6 +159,7 @@ impl Pipeline {
         let scope = Scope {
             kinds: config.events.kinds(),
             command,
+            verdicts: true,
             ..Scope::default()
         };
         Self::start_scope(config, &scope, !command)
@@ -244,14 +250,14 @@ impl Pipeline {
         let isolated = noctule_kernel::isolated_cpus(&config.host.sys);
         let unmeasured = features::programs_unmeasured(config.collect.program_cost, &isolated);
         let cpu = CpuSource::new(kernel, &facts, grace, programs, &others, unmeasured);
-        let quotas = config.collect.waits.then(|| quotas(&facts, &registry));
-        let memory = config.collect.waits.then(|| memory(&facts));
-        let memory = memory.flatten();
+        let judges = config.collect.waits && scope.verdicts;
+        let quotas = judges.then(|| quotas(&facts, &registry));
+        let memory = judges.then(|| memory(&facts)).flatten();
         Ok(Self {
             cpu,
             quotas,
             memory,
-            rooms: config.collect.waits.then(|| rooms(&facts)),
+            rooms: judges.then(|| rooms(&facts)),
             life,
             meters,
             zone_warnings: ZoneWarnings::default(),

@@ -41,6 +41,8 @@ pub(crate) struct Scope {
     pub(crate) releasers: bool,
     /// Whether the use of block devices is measured.
     pub(crate) disks: bool,
+    /// Whether verdicts are shown, or recorded for later.
+    pub(crate) verdicts: bool,
 }
 
 impl Scope {

@@ -16,6 +16,7 @@ impl Pipeline {
         let scope = Scope {
             releasers: true,
             disks: true,
+            verdicts: true,
             ..Scope::default()
         };
         let mut this = Self::load(config, &scope, shown)?;

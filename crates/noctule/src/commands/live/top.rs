@@ -56,7 +56,7 @@ pub(crate) fn run(args: &TopArgs, config: &Config) -> Result<u8> {
     let source = thread::Builder::new()
         .name("collect".into())
         .spawn(move || {
-            let mut pipeline = Pipeline::start(&collected, Shown::Use)?;
+            let mut pipeline = Pipeline::start(&collected, Shown::Use, true)?;
             let selection = pipeline.select(&names, &[])?;
             let _ = started.send((selection, pipeline.setting_files()));
             let end = duration.map(|d| Instant::now() + d);

@@ -62,7 +62,7 @@ pub(crate) fn run(args: &EnergyArgs, config: &Config) -> Result<u8> {
 fn live(args: &EnergyArgs, config: &Config) -> Result<Answer> {
     let signals = Signals::catch()?;
     let tape = window::keep(&args.source, (&config.host, &args.command))?;
-    let mut pipeline = Pipeline::start(config, Shown::Use)?;
+    let mut pipeline = Pipeline::start(config, Shown::Use, tape.is_some())?;
     if !pipeline.has_meter() {
         return Err(no_meter().into());
     }

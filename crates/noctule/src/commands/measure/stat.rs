@@ -59,7 +59,7 @@ fn live(args: &StatArgs, config: &Config) -> Result<Answer> {
         _ => Shown::All,
     };
     let tape = window::keep(&args.source, (&config.host, &args.command))?;
-    let mut pipeline = Pipeline::start(config, shown)?;
+    let mut pipeline = Pipeline::start(config, shown, tape.is_some())?;
     let selection = pipeline.select(&args.names, &args.command)?;
     let watched = Watched {
         command: &args.command,

@@ -74,7 +74,7 @@ fn live(args: &WaitsArgs, config: &Config, observed: &mut Option<Observed>) -> R
     let tape = window::keep(&args.source, (&config.host, &args.command))?;
     let mut pipeline = match args.blocked {
         true => Pipeline::start_with_blocks(config, Shown::Waits)?,
-        false => Pipeline::start(config, Shown::Waits)?,
+        false => Pipeline::start(config, Shown::Waits, true)?,
     };
     pipeline.need(FeatureId::CpuWaits)?;
     let selection = pipeline.select(&args.names, &args.command)?;
