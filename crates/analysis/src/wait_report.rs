@@ -561,7 +561,7 @@ impl ReportBuilder {
         let window_ns = last.taken_ns.saturating_sub(first.taken_ns);
         let throttled = self.throttled(&groups, window_ns);
         let began = |path: &str| self.began(path);
-        let memories = Memories::between(first, gone.memory(last), began);
+        let memories = Memories::between(first, window_ns, gone.memory(last), began);
         let has_room = drafts.iter().any(|draft| draft.room.is_some());
         let cpu = has_room.then(|| CpuOfAll::new(&groups, level, &first.node, &last.node));
         let finished = drafts.into_iter().map(|mut draft| {

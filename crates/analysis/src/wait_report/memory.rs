@@ -8,14 +8,17 @@ use super::parent::is_below;
 use super::quota::Member;
 use super::{Party, WaitReportRow};
 
+/// A reading of 1/EARLIER of the window before its start counts as one at its start.
+const EARLIER: u64 = 10;
+
 /// The growth of each group's account of memory in a window.
 pub(super) struct Memories<'a>(Vec<Growth<'a>>);
 
 /// The growth of an account from the last reading before the window to the last one in the window.
 struct Growth<'a> {
     last: &'a MemoryRow,
-    /// Whether all of it is in the window. A group is read again only when it waits, so the reading before the window may
-    /// be older.
+    /// Whether nearly all of it is in the window. A group is read again only when it waits, so the reading before the
+    /// window may be much older.
     is_dated: bool,
     /// `None` if it was not read before, or if something else was counted then.
     hits: Option<u64>,
@@ -28,12 +31,14 @@ impl<'a> Memories<'a> {
     /// returns whether the group began in the window. Rows that were not read in the window are left out.
     pub(super) fn between(
         first: &Batch,
+        window_ns: u64,
         last: impl Iterator<Item = &'a MemoryRow>,
         began: impl Fn(&str) -> bool,
     ) -> Self {
         let before: HashMap<_, _> = first.memory.iter().map(|row| (row.cgroup, row)).collect();
         let paths: HashSet<_> = first.memory.iter().map(|row| &*row.path).collect();
         let last = last.filter(|row| row.taken_ns > first.taken_ns);
+        let earliest_ns = first.taken_ns.saturating_sub(window_ns / EARLIER);
         let grown = last.map(|row| {
             let known = before.get(&row.cgroup).copied();
             // Another group had the path before, so this one was made since.
@@ -44,7 +49,7 @@ impl<'a> Memories<'a> {
             };
             Growth {
                 last: row,
-                is_dated: is_new || known.is_some_and(|known| known.taken_ns >= first.taken_ns),
+                is_dated: is_new || known.is_some_and(|known| known.taken_ns >= earliest_ns),
                 hits: since(|row| row.hits),
                 reread_bytes: since(|row| Some(row.reread_bytes)),
                 read_bytes: since(|row| row.read_bytes),

@@ -192,6 +192,12 @@ fn growth_from_before_the_window_is_not_shown_as_growth_in_it() {
     let end = START + SECOND;
     let cases = [
         (START, end, VerdictKind::HeldByMemoryLimit, Some(90 * MIB)),
+        (
+            START - SECOND / 20,
+            end,
+            VerdictKind::HeldByMemoryLimit,
+            Some(90 * MIB),
+        ),
         (START - SECOND, end, VerdictKind::HeldByMemoryLimit, None),
         (
             START - SECOND,
