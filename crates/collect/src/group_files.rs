@@ -14,7 +14,8 @@ pub(crate) struct GroupFiles {
     mount: PathBuf,
 }
 
-/// The directory of one group. Its files stay those of this group, even if another group gets the same path.
+/// The directory of one group. Its files stay those of this group, even if another group gets the
+/// same path.
 pub(crate) struct GroupFolder(OwnedFd);
 
 impl GroupFiles {

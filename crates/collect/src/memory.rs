@@ -13,11 +13,12 @@ use crate::group_files::{GroupFiles, GroupFolder, value, with_ancestors};
 /// A larger limit of cgroup v1 means that there is none.
 const NO_LIMIT: u64 = 1 << 62;
 
-/// A group is read if its threads waited for disks and memory for more than 1/PART of the time between two batches since
-/// it was last read.
+/// A group is read if its threads waited for disks and memory for more than 1/PART of the time
+/// between two batches since it was last read.
 const PART: u64 = 100;
 
-/// Maximum number of groups that are read for a batch, except for ancestors. The others follow with the next batches.
+/// Maximum number of groups that are read for a batch, except for ancestors. The others follow with
+/// the next batches.
 const READS: usize = 256;
 
 /// Maximum number of rows.
@@ -60,9 +61,9 @@ pub struct MemoryFiles {
     pub sys: PathBuf,
 }
 
-/// Reads the memory use of groups: of each group once, so that its later growth is known, and again when its threads
-/// waited for a disk or for memory. A group that reaches a limit need not wait, so groups with a limit are also read now
-/// and then.
+/// Reads the memory use of groups: of each group once, so that its later growth is known, and again
+/// when its threads waited for a disk or for memory. A group that reaches a limit need not wait, so
+/// groups with a limit are also read now and then.
 #[derive(Debug)]
 pub struct Memory {
     files: MemoryFiles,
@@ -70,7 +71,8 @@ pub struct Memory {
     rows: BTreeMap<String, MemoryRow>,
     /// Rows that were dropped because there were too many.
     dropped: u64,
-    /// The time for which groups had waited for disks and memory when they were read, in nanoseconds.
+    /// The time for which groups had waited for disks and memory when they were read, in
+    /// nanoseconds.
     waited: HashMap<CgroupId, u64>,
     /// Time of the last batch.
     taken_ns: u64,
@@ -127,7 +129,8 @@ impl Memory {
         batch.memory = self.rows.values().cloned().collect();
     }
 
-    /// Reads new groups and those that waited, with their ancestors. Those that waited for longest come first.
+    /// Reads new groups and those that waited, with their ancestors. Those that waited for longest
+    /// come first.
     fn read_due(&mut self, batch: &Batch, least: u64, machine: &mut Machine) {
         let before = std::mem::take(&mut self.waited);
         let mut due = Vec::new();
@@ -223,8 +226,9 @@ impl MemoryFiles {
         })
     }
 
-    /// Returns what the group read from disks. The kernel counts a request at each device that it passes, so stacked
-    /// devices (LVM, dm-crypt, md) are left out: the disks below them count the same bytes.
+    /// Returns what the group read from disks. The kernel counts a request at each device that it
+    /// passes, so stacked devices (LVM, dm-crypt, md) are left out: the disks below them count the
+    /// same bytes.
     fn read_bytes(&self, path: &str, machine: &mut Machine) -> Option<u64> {
         let Mounted { version, groups } = self.io.as_ref()?;
         let (file, key) = match version {
@@ -281,7 +285,8 @@ fn limit(version: CgroupVersion, folder: &GroupFolder) -> Option<u64> {
     limits.filter(|bytes| *bytes < NO_LIMIT).min()
 }
 
-/// Returns how often a group was at its own limit. Before Linux 5.2, only the sum with its descendants is known.
+/// Returns how often a group was at its own limit. Before Linux 5.2, only the sum with its
+/// descendants is known.
 fn hits(version: CgroupVersion, folder: &GroupFolder) -> Option<u64> {
     if version == CgroupVersion::V1 {
         return folder.number("memory.failcnt");
@@ -292,8 +297,8 @@ fn hits(version: CgroupVersion, folder: &GroupFolder) -> Option<u64> {
     Some(max?.saturating_add(high?))
 }
 
-/// Returns the number of pages that were evicted and read again. On cgroup v1, only the totals include descendants.
-/// Before Linux 5.9 there is one figure for all pages.
+/// Returns the number of pages that were evicted and read again. On cgroup v1, only the totals
+/// include descendants. Before Linux 5.9 there is one figure for all pages.
 fn rereads(version: CgroupVersion, stat: &str) -> Option<u64> {
     let key = match version {
         CgroupVersion::V2 => "workingset_refault",
@@ -469,7 +474,8 @@ mod tests {
             fs::write(folder.join("memory.stat"), stat).expect("it can be written");
         }
 
-        /// Returns the rows of a batch after these seconds. Each group waited for its disk for this time since the start.
+        /// Returns the rows of a batch after these seconds. Each group waited for its disk for this
+        /// time since the start.
         fn batch(&mut self, seconds: u64, groups: &[(&str, u64)]) -> Vec<MemoryRow> {
             self.taken_ns += seconds * SECOND;
             let rows = (1..).zip(groups).map(|(id, (path, ns))| CgroupRow {

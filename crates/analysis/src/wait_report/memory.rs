@@ -17,8 +17,8 @@ pub(super) struct Memories<'a>(Vec<Growth<'a>>);
 /// The growth of an account from the last reading before the window to the last one in the window.
 struct Growth<'a> {
     last: &'a MemoryRow,
-    /// Whether nearly all of it is in the window. A group is read again only when it waits, so the reading before the
-    /// window may be much older.
+    /// Whether nearly all of it is in the window. A group is read again only when it waits, so the
+    /// reading before the window may be much older.
     is_dated: bool,
     /// `None` if it was not read before, or if something else was counted then.
     hits: Option<u64>,
@@ -27,8 +27,9 @@ struct Growth<'a> {
 }
 
 impl<'a> Memories<'a> {
-    /// Compares the rows of the first batch with those of the last one, or when their groups were removed. `began`
-    /// returns whether the group began in the window. Rows that were not read in the window are left out.
+    /// Compares the rows of the first batch with those of the last one, or when their groups were
+    /// removed. `began` returns whether the group began in the window. Rows that were not read in
+    /// the window are left out.
     pub(super) fn between(
         first: &Batch,
         window_ns: u64,
@@ -58,7 +59,8 @@ impl<'a> Memories<'a> {
         Self(grown.collect())
     }
 
-    /// Returns how memory held a row with these members; `None` if the row is not a group, or if nothing is known.
+    /// Returns how memory held a row with these members; `None` if the row is not a group, or if
+    /// nothing is known.
     pub(super) fn of(&self, row: &WaitReportRow, members: &[Member]) -> Option<MemoryUse> {
         let Party::Group(owner) = &row.party else {
             return None;

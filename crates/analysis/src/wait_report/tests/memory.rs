@@ -8,8 +8,8 @@ const MIB: u64 = 1 << 20;
 /// When the windows begin.
 const START: u64 = 100 * SECOND;
 
-/// Returns the memory of a group that reached its limit `hits` times, and read `read` MiB, of which `reread` MiB were
-/// evicted pages.
+/// Returns the memory of a group that reached its limit `hits` times, and read `read` MiB, of which
+/// `reread` MiB were evicted pages.
 fn memory(
     id: u64,
     path: &str,
