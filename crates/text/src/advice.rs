@@ -161,7 +161,7 @@ fn raise_memory_limit(reason: &Reason) -> Option<String> {
         true => format!("{raise}, end one of its processes, or set memory.oom_control to 0"),
         // If pages are read in turn, each is evicted before its next turn, until all of them fit.
         false if memory.reread_part.is_some_and(|part| part > 0.0) => {
-            format!("{raise} until all that it reads again and again fits; less returns little")
+            format!("{raise} until the pages that it rereads fit; a smaller increase helps little")
         }
         false => raise,
     })
@@ -414,8 +414,8 @@ mod tests {
         assert_eq!(advice(&reason).as_deref(), Some(words));
         let memory = reason.memory.as_mut().expect("it has one");
         memory.reread_part = Some(0.5);
-        let words = "raise its memory limit (now 64.0MiB) until all that it reads again and again fits; less returns \
-                     little";
+        let words = "raise its memory limit (now 64.0MiB) until the pages that it rereads fit; a \
+                     smaller increase helps little";
         assert_eq!(advice(&reason).as_deref(), Some(words));
         limit.group = Some("/above".into());
         limit.under_oom = true;
