@@ -80,11 +80,11 @@ fn a_disk_shows_what_each_group_read_and_wrote_and_how_long_its_requests_took() 
         let user = user.unwrap_or_else(|| panic!("{}: {disk}", group.path()));
         let (length, _) = sizes.split_once(' ').expect("two sizes");
         let length = length.parse::<f64>().expect("a number") * 1024.0 * 1024.0;
-        // The kernel can hide a request from programs, which then see neither its issue nor its
-        // completion.
+        // The kernel can hide a few of 96 requests from programs, which then see neither their issue
+        // nor their completion.
         let counted = number(&user[key]);
         assert!(
-            (0.99 * length..=length).contains(&counted),
+            (0.95 * length..=length).contains(&counted),
             "{length}: {user}"
         );
         let requests: f64 = ["reads", "writes", "other_requests"]
@@ -109,7 +109,7 @@ fn a_disk_shows_what_each_group_read_and_wrote_and_how_long_its_requests_took() 
     let sum: f64 = users.iter().map(bytes).sum();
     assert!(sum <= all, "{sum} of {all}: {disk}");
     let counted = number(&disk["busy_seconds"]);
-    assert!(counted > 0.0 && counted <= busy, "{busy}: {disk}");
+    assert!(counted > 0.0 && counted < busy + 0.0001, "{busy}: {disk}");
 }
 
 /// Checks that a group which a disk holds back names the group that took most of that disk, and no

@@ -72,7 +72,7 @@ struct Older {
 impl Older {
     fn begin() -> Self {
         let (group, left) = (Group::new("older"), Group::new("left"));
-        let reader = |group| Load::shell(group, "read word");
+        let reader = |group| Load::shell(group, "exec head -n 1");
         let loads = Mutex::new([&group, &group, &left].map(reader));
         Self {
             loads,

@@ -348,7 +348,7 @@ mod tests {
             ),
             (
                 "http_server_config: {headers: {Cookie: hunter2}}\n",
-                "header 1",
+                "header number 1 (in order of name)",
             ),
             (
                 "basic_auth_users: {a: hunter2}\n",
