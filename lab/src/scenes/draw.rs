@@ -182,7 +182,8 @@ impl Scene {
             ],
             "quota_beside_neighbour" => vec![
                 format!("% of its wanted time by its own limit of {limit}"),
-                " behind {neighbour}, but lost no CPU time to that wait: the limit was used up".into(),
+                " behind {neighbour}, but lost no CPU time to that wait: the limit was used up"
+                    .into(),
             ],
             "quota_and_neighbour" => vec![
                 format!("% by its own limit of {limit}, then "),
