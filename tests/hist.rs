@@ -41,8 +41,12 @@ pub(crate) struct Hist(Child);
 
 impl Hist {
     pub(crate) fn start(event: &str, trigger: &str, more: &[&str]) -> Self {
+        Self::of(&[&[event, trigger], more].concat())
+    }
+
+    fn of(args: &[&str]) -> Self {
         let mut command = Command::new(NOCTULE);
-        command.args(["hist", event, trigger]).args(more);
+        command.arg("hist").args(args);
         let child = command
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
@@ -132,6 +136,21 @@ fn four_million_hits_on_all_cpus_are_counted_exactly() {
     for row in rows {
         assert_eq!(row["id.max"], number, "{answer}");
     }
+}
+
+#[test]
+fn an_event_without_a_trigger_is_counted_by_command() {
+    let _machine = support::shared();
+    needs!("cpu_time");
+    const CALLS: u64 = 1000;
+    let hist = Hist::of(&["syscalls:sys_enter_getppid", "--json"]);
+    let caller = support::thread("by-command").spawn(|| getppid(CALLS));
+    caller.expect("a thread").join().expect("it only calls");
+    let answer = hist.end_json();
+    let rows = answer["rows"].as_array().expect("rows");
+    let comm = |row: &&Value| row["comm"] == "by-command";
+    let row = rows.iter().find(comm).expect("its row");
+    assert_eq!(row["hitcount"], CALLS, "{answer}");
 }
 
 /// There are 1,000 keys, but the table has room for 128.

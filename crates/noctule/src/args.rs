@@ -280,7 +280,8 @@ pub(crate) struct WaitsArgs {
 #[command(verbatim_doc_comment)]
 pub(crate) struct WhyArgs {
     /// A container by its name or the start of its id; a pod by its name, NAMESPACE/NAME or
-    /// uid; a unit; the path of a cgroup; or a process by its pid
+    /// uid; a unit; the path of a cgroup; or a process by its pid. A fragment of a name is enough
+    /// if only one group has it
     #[arg(value_name = "NAME")]
     pub(crate) name: String,
     /// Length of the window [default: 5s]
@@ -391,6 +392,7 @@ pub(crate) struct EventsArgs {
 /// output is not a terminal, it is printed only at the end.
 ///
 /// Examples:
+///   noctule hist syscalls:sys_enter_openat --for 5s
 ///   noctule hist sched:sched_switch 'keys=prev_comm:sort=hitcount.descending' --for 5s
 ///   noctule hist kmem:kmalloc 'keys=call_site.sym:vals=bytes_req,bytes_req.p99 if bytes_req > 64'
 ///   noctule hist raw_syscalls:sys_enter 'keys=id.syscall,common_pid.execname'
@@ -413,11 +415,11 @@ pub(crate) struct EventsArgs {
 #[derive(Debug, ClapArgs)]
 #[command(verbatim_doc_comment)]
 pub(crate) struct HistArgs {
-    /// An event and its trigger, such as sched:sched_switch 'keys=prev_comm if prev_pid > 0'. An
-    /// event is SYSTEM:EVENT, a pattern for several, socket:INTERFACE, profile:HZ, interval:TIME,
-    /// software:EVENT, hardware:EVENT, kprobe:FUNCTION, uprobe:FILE:FUNCTION, or two of them for
-    /// the time between: FIRST..SECOND
-    #[arg(value_names = ["EVENT", "TRIGGER"], required = true, num_args = 2..)]
+    /// An event and its trigger, such as sched:sched_switch 'keys=prev_comm if prev_pid > 0'.
+    /// Without a trigger, a single event is counted by command. An event is SYSTEM:EVENT, a pattern
+    /// for several, socket:INTERFACE, profile:HZ, interval:TIME, software:EVENT, hardware:EVENT,
+    /// kprobe:FUNCTION, uprobe:FILE:FUNCTION, or two of them for the time between: FIRST..SECOND
+    #[arg(value_names = ["EVENT", "TRIGGER"], required = true, num_args = 1..)]
     pub(crate) pairs: Vec<String>,
     /// Count only packets that pass this filter, in tcpdump's language or as printed by `tcpdump
     /// -ddd`

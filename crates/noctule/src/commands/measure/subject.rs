@@ -145,6 +145,9 @@ fn find_among(
         .filter(|((rank, _), _)| Some(*rank) == best)
         .map(|(_, subject)| subject)
         .collect();
+    if best.is_empty() {
+        best = containing(name, owners);
+    }
     match best.len() {
         0 => bail!(Usage(unknown(name, owners))),
         1 => Ok(best.remove(0)),
@@ -157,6 +160,25 @@ fn find_among(
             )))
         }
     }
+}
+
+/// Returns the containers, units and cgroups whose names contain the text.
+fn containing(text: &str, owners: &[Arc<Owner>]) -> Vec<Subject> {
+    let level = Level::Container;
+    let mut found: BTreeMap<String, Subject> = BTreeMap::new();
+    for owner in owners.iter().filter(|it| it.name(level).contains(text)) {
+        let subject = Subject::new(owner, level);
+        let named = match owner.container {
+            Some(_) => level,
+            None => Level::Unit,
+        };
+        let known = found.entry(identity(owner, named));
+        let known = known.or_insert_with(|| subject.clone());
+        if subject.path().len() < known.path().len() {
+            *known = subject;
+        }
+    }
+    found.into_values().collect()
 }
 
 /// Returns the levels at which the owner has this name.
@@ -273,6 +295,27 @@ mod tests {
         for (name, levels) in cases {
             assert_eq!(super::levels(name, name, &nginx), levels, "{name}");
         }
+    }
+
+    #[test]
+    fn a_fragment_of_a_name_is_enough_if_only_one_group_has_it() {
+        let owners = [
+            owner("/system.slice/nginx.service", Some("nginx.service")),
+            owner("/system.slice/nginx.service/workers", Some("nginx.service")),
+            owner("/batch/reindex", None),
+            owner("/batch/report", None),
+        ]
+        .map(Arc::new);
+        let find = |name: &str| {
+            let found = find_among(name, name, &owners, |pid| Err(Usage(pid.to_string())));
+            found
+                .map(|it| it.path().to_owned())
+                .map_err(|error| error.to_string())
+        };
+        assert_eq!(find("ngin").as_deref(), Ok("/system.slice/nginx.service"));
+        assert_eq!(find("index").as_deref(), Ok("/batch/reindex"));
+        let error = "batch is ambiguous: /batch/reindex, /batch/report; give the path of one";
+        assert_eq!(find("batch"), Err(error.to_owned()));
     }
 
     #[test]

@@ -35,11 +35,19 @@ use plan::Job;
 
 /// Maximum number of rows of the live table.
 const LIVE_ROWS: usize = 20;
+/// The trigger of an event that is given alone.
+const BY_COMMAND: &str = "keys=comm:sort=hitcount.descending";
 /// Separator that the kernel prints between the tables of one event.
 const BETWEEN: &str = "\n\n";
 
 pub(crate) fn run(args: &HistArgs) -> Result<u8> {
-    let (pairs, rest) = args.pairs.as_chunks::<2>();
+    let mut pairs = args.pairs.clone();
+    if let [event] = pairs.as_slice()
+        && !event.contains("..")
+    {
+        pairs.push(BY_COMMAND.to_owned());
+    }
+    let (pairs, rest) = pairs.as_chunks::<2>();
     if !rest.is_empty() {
         bail!(Usage(
             "each EVENT needs its TRIGGER, such as sched:sched_switch keys=prev_comm".to_owned()
