@@ -125,8 +125,8 @@ struct task_account {
 	/* The block in progress (bpf/switch/blocked.bpf.h); 0 if the thread is not blocked. */
 	__u64 block;
 	/*
-	 * The time of a block after the moment of a snapshot: start and class, end, and that
-	 * moment. 0 if there is none.
+	 * The portion of a block after the moment of a snapshot, kept for the next snapshot: its
+	 * start with the class, its end, and the moment. `late_block` is 0 if there is none.
 	 */
 	__u64 late_block;
 	__u64 late_block_end;

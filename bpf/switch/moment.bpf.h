@@ -94,7 +94,7 @@ static __always_inline void tell_host(struct cpu_slot *slot, struct rq *rq, stru
 	now->stolen += slot->host;
 }
 
-/* Adds the steal time since the last switch of another CPU. */
+/* Adds the steal time of another CPU, including the time since that CPU's last switch. */
 static __always_inline void add_host(const struct cpu_slot *slot, struct rq *rq, struct moment *now)
 {
 	__s64 grown = host_grown(slot, rq);

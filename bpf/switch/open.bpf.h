@@ -58,8 +58,8 @@ static __always_inline bool read_open(struct task_struct *task, struct task_acco
 }
 
 /*
- * Returns how long the thread has been runnable without running. The result includes time before
- * the agent started, since the thread was queued on its CPU.
+ * Returns how long the thread has been runnable without running. The wait starts when the thread
+ * was queued on its CPU, even if that was before the agent started.
  */
 static __always_inline __u64 length_of(const struct open *it, const struct task_account *account)
 {
@@ -75,7 +75,7 @@ static __always_inline __u64 length_of(const struct open *it, const struct task_
  * if there is nothing to charge.
  *
  * The run queue is not locked, so the thread can get its CPU meanwhile. In that case the claim is
- * returned. If the thread gets its CPU within some nanoseconds between two instructions of the
+ * returned. If the thread gets its CPU in the few nanoseconds between two instructions of the
  * switch program, the elapsed time is charged twice. The next waits of the thread are then charged
  * less by that amount.
  */

@@ -277,7 +277,7 @@ __noinline int fold_oldest(__u32 cpu)
 }
 
 /*
- * Handles the case that an epoch starts with the newest slice. fold_slice() later applies the same
+ * Handles the case where an epoch starts with the newest slice. fold_slice() later applies the same
  * rule.
  */
 static __always_inline void note_epoch(struct past *past, __u64 clock)

@@ -86,7 +86,7 @@ static __always_inline enum awakening awakening_of(struct task_struct *waker,
 	return on_stack && state & TASK_UNINTERRUPTIBLE ? BY_UNKNOWN : BY_NOBODY;
 }
 
-/* Notes the current thread as the releaser of a thread that it wakes, or that nobody is. */
+/* Records who releases a thread that is woken: the current thread, nobody, or unknown. */
 static __always_inline void note_releaser(struct task_struct *task, struct task_account *account,
 					  const void *context)
 {

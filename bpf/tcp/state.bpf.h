@@ -168,7 +168,7 @@ static __always_inline void establish(struct socket_account *account, struct tcp
 		wait_for_accept(account, tcp);
 	else if (reported)
 		emit(&facts, &event, sizeof(event), kind);
-	/* Set last: accept(2) takes an established connection without waiting for its report. */
+	/* Set last, because return_from_accept() then reports the connection at once. */
 	__sync_fetch_and_or(&account->flags, SOCKET_ESTABLISHED);
 }
 

@@ -1,10 +1,10 @@
 //! Implements `cargo lab fleet`: simulates many nodes, whose data is derived from a recording, with
 //! a real VictoriaMetrics.
 //!
-//! It reads the page `/metrics` of a recording at two times. Each simulated node has the same
-//! series. Names that belong to one node are changed per node. The counters of a node grow like the
-//! counters of the recorded node, multiplied by a factor per node. On every third node, one unit
-//! slows down another. The rules of `deploy/fleet` must find it.
+//! It reads the `/metrics` page of a recording at two points in time. Each simulated node has the
+//! same series. Names that belong to one node are changed per node. The counters of a node grow
+//! like the counters of the recorded node, multiplied by a factor per node. On every third node,
+//! one unit slows down another. The rules of `deploy/fleet` must find it.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -224,7 +224,7 @@ fn two_names_of_one_file_are_not_renamed() {
     fs::hard_link(path("file"), path("name")).expect("one more name");
     fs::rename(path("file"), path("name")).expect("nothing is done");
     assert!(path("file").exists() && path("name").exists());
-    // Replacing a name of another file is a rename.
+    // Unlike a rename to another name of the same file, replacing a different file is an event.
     fs::rename(path("name"), path("old")).expect("the name is moved");
     let is_rename = |e: &Value| e["event.name"] == "file.rename";
     let last = path("old");

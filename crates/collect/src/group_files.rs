@@ -1,4 +1,4 @@
-//! Reads the kernel's files of groups.
+//! Reads the files that the kernel provides for each cgroup.
 
 use std::fs::File;
 use std::io::Read as _;

@@ -231,9 +231,9 @@ impl QuotaUse {
     /// Gain, relative to the row's use, below which the gain is small.
     const SMALL_GAIN: f64 = 0.1;
 
-    /// Returns whether the quota held back nearly all of the row regardless of other groups. Either
-    /// the quota ran out in nearly all periods, or the row would hardly have used more without the
-    /// other groups.
+    /// Returns whether the quota applied to nearly all of the CPU time that the row wanted, and
+    /// would have limited the row even without other groups. Either the quota ran out in nearly all
+    /// periods, or the row would hardly have used more without the other groups.
     pub fn binds(&self) -> bool {
         let used_up = self.ran_out_in(Self::MOSTLY) || self.used >= Self::BINDS;
         let no_gain = used_up && self.gain < Self::SMALL_GAIN;

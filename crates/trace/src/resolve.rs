@@ -1,8 +1,8 @@
 //! Resolves names: turns the tree of a command and the layout of an event into a
 //! [`Program`](crate::program::Program) or a list of problems.
 //!
-//! The rules for types and constants are the kernel's. The error messages are also the kernel's, if
-//! the kernel has one.
+//! The rules for types and constants are the kernel's. Where the kernel has an error message for a
+//! problem, noctule uses the same message.
 
 mod address;
 mod condition;

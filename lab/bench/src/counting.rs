@@ -62,7 +62,7 @@ struct Cost {
     start: Duration,
 }
 
-/// Measures all questions and prints a table.
+/// Measures the cost of each question and prints a table.
 pub(super) fn run(noctule: &Path, stop: &Stop, out: &mut impl Write) -> Result<()> {
     let has_peer = Command::new("bpftrace").arg("--version").output().is_ok();
     if !has_peer {

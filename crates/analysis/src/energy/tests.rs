@@ -631,7 +631,8 @@ fn a_zone_that_has_less_than_its_parts_is_no_sum_of_them() {
     assert_eq!(roots(&zones, &[5, 10, 2, 0], &[on; 4]), platform);
     let cores = [ZoneKind::Core, ZoneKind::Dram];
     assert_eq!(roots(&zones, &[5, 0, 2, 0], &[on, gone, on, gone]), cores);
-    // One of two sockets disappeared. The other one counted more than the cores of both, or less.
+    // One of two sockets disappeared. The package of the other one counts more than the cores of both sockets (first
+    // case), or less (second case).
     let sockets = [
         zone(ZoneKind::Package, None),
         zone(ZoneKind::Core, Some(0)),

@@ -454,8 +454,8 @@ impl Shares {
         self.processes.pop();
     }
 
-    /// Divides by the charges of the parts, which are whole microjoules. If the zone has at least the energy of its
-    /// parts, each row gets exactly the sum of its charges.
+    /// Distributes the zone's energy by the charges of its parts, which are whole microjoules. If the zone has at least
+    /// the energy of its parts, each row gets exactly the sum of its charges.
     fn divide_parts(&mut self, energy_uj: u64, weights: &Weights) {
         let driven: f64 = weights.cgroups.iter().sum::<f64>();
         let driven = (driven + weights.lost_cgroups + weights.interrupts) as u64;

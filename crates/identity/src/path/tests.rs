@@ -234,7 +234,7 @@ fn names_inside_a_container_are_its_own_business() {
         ("/slurm/uid_1/job_12/step_0/step_1", "slurm 12.0"),
         ("/slurm/uid_1/job_12/step_0/docker/{B}", "slurm 12.0"),
         ("/slurm/uid_1/job_12/job_13", "slurm 12"),
-        // The runtime creates the group of a helper, so a container below that group counts.
+        // The runtime creates the group of a helper, so a container below that group is recognized.
         (
             "/machine.slice/libpod-conmon-{A}.scope/docker/{B}",
             "docker {B} | unit libpod-conmon-{A}.scope",

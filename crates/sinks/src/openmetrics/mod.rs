@@ -28,8 +28,8 @@
 //! The counters start at 0 when the container starts, so waiting loses time resolution but no
 //! counts.
 //!
-//! If the name arrives even later, the container gets new series once. The series without the name
-//! end, and the new ones count from 0.
+//! If the name arrives even later, the container gets new series once. The series that lack the
+//! name are ended, and the new series count from 0.
 //!
 //! # New series
 //!

@@ -318,8 +318,8 @@ impl<R: Relation> Pairs<R> {
     /// subject can take the whole limit.
     ///
     /// After a pair has lost this right, its series are still shown until all readers have the last
-    /// value. The number of such series is at most the limit. While that number is reached, no more
-    /// pairs are exchanged.
+    /// value. The number of such series is at most the limit. While it is at the limit, no pair
+    /// takes over the series of another pair.
     fn place<'a>(
         &mut self,
         at: u64,

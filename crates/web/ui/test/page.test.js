@@ -91,7 +91,7 @@ test("an invalid part of the address is named, and the rest applies", () => {
 
 test("no span reaches into the future", () => {
   assert.deepEqual(wholeSpan(1000.4, 1060.2, 2000), { from: 1000, to: 1061 });
-  // Twice the last five minutes keeps its length and ends now.
+  // A span twice as long as the last five minutes keeps its length and is moved to end now.
   assert.deepEqual(wholeSpan(850, 1450, 1300.5), { from: 701, to: 1301 });
   // A later span becomes the last one available.
   assert.deepEqual(wholeSpan(2000, 2060, 1300), { from: 1240, to: 1300 });

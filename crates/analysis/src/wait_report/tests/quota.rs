@@ -62,7 +62,7 @@ fn the_quota_of_one_container_clears_no_neighbour_of_another_one_in_the_pod() {
         let report = pod_with_sidecar(ids, 20, Level::Pod);
         assert_eq!(report.rows[0].verdict.kind, VerdictKind::HeldByQuota);
         assert!(report.rows[0].verdict.evidence.quota_binds);
-        // The row of the sidecar alone has the sidecar's quota.
+        // By cgroup, only the row of the sidecar has the sidecar's quota.
         let report = pod_with_sidecar(ids, 500, Level::Cgroup);
         let sidecar = row(&report, Level::Cgroup, "/pods/p/sidecar");
         let quota = sidecar.quota.as_ref().expect("its own");
