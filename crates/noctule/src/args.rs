@@ -99,9 +99,10 @@ pub(crate) enum Command {
 /// Collect continuously and serve /metrics
 ///
 /// The agent collects everything that this kernel can provide, and serves a web page, a JSON API,
-/// /metrics, /livez and /readyz on http://127.0.0.1:9470. Prints its address, and which features
-/// are off and why. Ends cleanly on SIGINT and SIGTERM. With a recording (--from), serves the page,
-/// the API, and /metrics as of the recording's end.
+/// /metrics, /livez and /readyz on http://127.0.0.1:9470. Prints its address, and how many features
+/// are on; if its output is not a terminal, which are off and why. Ends cleanly on SIGINT and
+/// SIGTERM. With a recording (--from), serves the page, the API, and /metrics as of the recording's
+/// end.
 #[derive(Debug, ClapArgs)]
 pub(crate) struct RunArgs {
     /// Address and port to listen on; :PORT means 127.0.0.1:PORT [default: 127.0.0.1:9470]

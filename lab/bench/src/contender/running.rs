@@ -142,7 +142,7 @@ impl Running {
         for lines in self.members.iter().filter_map(|m| m.lines.as_ref()) {
             while let Ok(line) = lines.try_recv() {
                 let after = line.split_once(" on http://").map(|(_, rest)| rest);
-                let address = after.and_then(|rest| rest.strip_suffix("/metrics"));
+                let address = after.and_then(|rest| rest.split('/').next());
                 self.address = address.map(str::to_owned).or(self.address.take());
             }
         }

@@ -310,20 +310,40 @@ fn look_once(mut builder: ReportBuilder, batch: Batch) -> Option<ReportBuilder> 
     None
 }
 
-/// Prints the address and the features that are on or off. It is not an error if standard output is
-/// closed.
+/// Prints the address and the state of the features: on a terminal how many are on, elsewhere each
+/// with its reason. It is not an error if standard output is closed.
 fn announce(origin: &str, config: &Config, features: &[Feature]) {
-    let mut text = format!(
-        "noctule {} on {origin}/metrics\n",
-        env!("CARGO_PKG_VERSION")
-    );
+    let version = env!("CARGO_PKG_VERSION");
+    let mut text = format!("noctule {version} on {origin}/ (page) and /metrics\n");
     text.extend(otlp::announcement(config));
+    text.push_str(&match stdout().is_terminal() {
+        true => count_states(features),
+        false => list_features(features),
+    });
+    if !patient::offer(stdout(), text.as_bytes()) {
+        tracing::debug!("standard output has no reader");
+    }
+}
+
+/// Returns a line with the number of features in each state.
+fn count_states(features: &[Feature]) -> String {
+    let states = [FeatureState::On, FeatureState::Degraded, FeatureState::Off];
+    let counts = states.map(|state| {
+        let number = features.iter().filter(|it| it.state == state).count();
+        format!("{number} {}", state.name())
+    });
+    let counts = counts.join(", ");
+    format!("features: {counts}; noctule doctor explains each\n")
+}
+
+/// Returns the features that are on in a line, and the others with their reasons.
+fn list_features(features: &[Feature]) -> String {
     let on: Vec<&str> = features
         .iter()
         .filter(|f| f.state == FeatureState::On)
         .map(|f| f.id.name())
         .collect();
-    text.push_str(&format!("on: {}\n", on.join(", ")));
+    let mut text = format!("on: {}\n", on.join(", "));
     // Features with the same state and reason share a line.
     let off: Vec<&Feature> = features
         .iter()
@@ -335,7 +355,30 @@ fn announce(origin: &str, config: &Config, features: &[Feature]) {
         let state = same[0].state.name();
         text.push_str(&format!("{state}: {}: {reason}\n", names.join(", ")));
     }
-    if !patient::offer(stdout(), text.as_bytes()) {
-        tracing::debug!("standard output has no reader");
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use noctule_model::FeatureId;
+
+    use super::*;
+
+    #[test]
+    fn a_terminal_shows_how_many_features_are_in_each_state() {
+        let off = |id| Feature::off(id, "no such hook");
+        let features = [
+            Feature::on(FeatureId::CpuWaits, "sched_switch"),
+            off(FeatureId::OomEvents),
+            off(FeatureId::TcpEvents),
+        ];
+        assert_eq!(
+            count_states(&features),
+            "features: 1 on, 0 degraded, 2 off; noctule doctor explains each\n"
+        );
+        assert_eq!(
+            list_features(&features),
+            "on: cpu_waits\noff: oom_events, tcp_events: no such hook\n"
+        );
     }
 }
