@@ -63,8 +63,8 @@ pub(crate) fn draw(why: &Why, paint: Paint) -> String {
     if row.waiting.threads > 0 {
         line("now", &waiting(row));
     }
-    for words in allowed(why, row) {
-        line("allowed", &escape(&words));
+    for (index, words) in allowed(why, row).iter().enumerate() {
+        line(first("limits", index), &escape(words));
     }
     if let Some(pressure) = why.pressure {
         let words = "of the last 10 s with a task waiting for a CPU (PSI)";
@@ -78,11 +78,11 @@ pub(crate) fn draw(why: &Why, paint: Paint) -> String {
         );
     }
     if why.steps.len() > 1 {
-        line("course", &course(why));
+        line("timeline", &course(why));
     }
-    line("because", &causes(row));
-    for process in &why.processes {
-        line("it", &process_line(process, room));
+    line("causes", &causes(row));
+    for (index, process) in why.processes.iter().enumerate() {
+        line(first("processes", index), &process_line(process, room));
     }
     culprits(why, row, room, &mut line);
     holders(why, &mut line);
@@ -90,7 +90,7 @@ pub(crate) fn draw(why: &Why, paint: Paint) -> String {
         let rate = duration((row.hurts.wait_ns as f64 * 1e9 / window.max(1) as f64) as u64);
         let most = escape(&most.name(why.level));
         line(
-            "hurts",
+            "delays",
             &format!("other groups waited {rate} per second behind this group, {most} longest"),
         );
     }
@@ -100,6 +100,14 @@ pub(crate) fn draw(why: &Why, paint: Paint) -> String {
     }
     line("window", &text::seconds(window));
     out
+}
+
+/// Returns the label of a list for its first line, and none for the others.
+fn first(label: &'static str, index: usize) -> &'static str {
+    match index {
+        0 => label,
+        _ => "",
+    }
 }
 
 /// Lists the groups that had the CPU while this group waited, with their busiest processes.
