@@ -9,7 +9,8 @@
 /** Quotes a word for a shell. @param {string} word */
 export const quote = (word) => (/^[A-Za-z0-9_./:@%+=,-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`);
 
-/** Whether a name can be typed as it is shown: hidden characters are shown escaped. @param {string} name */
+/** Returns whether a user can type the name as the page shows it. The page escapes hidden characters.
+   @param {string} name */
 const isPlain = (name) => !/\\u[0-9a-f]{4}/.test(name) && !/[\p{C}]/u.test(name) && !name.startsWith("-");
 
 /** Rounds a number of CPUs up, so that a limit leaves some room: 0.83 to 0.9. @param {number} cpus */
@@ -27,7 +28,8 @@ export function unitOf(path) {
   return /\.(slice|scope|service)$/.test(last) ? last : undefined;
 }
 
-/** Returns the container as its runtime's command knows it. @param {Owner} owner */
+/** Returns the command of the container's runtime, and the container's name for it; undefined if another tool
+   manages the container. @param {Owner} owner */
 function container(owner) {
   const runtime = owner["container.runtime.name"];
   if (!["docker", "podman"].includes(runtime) || owner["k8s.pod.name"]) return undefined;
@@ -41,7 +43,7 @@ const file = (cgroups, path, file) => quote(`${cgroups.mount}${path === "/" ? ""
 /**
  * Returns the command that sets the CPU limit of a group.
  * @param {Owner} owner @param {number} cpus @param {Cgroups} [cgroups] @param {string} [path] the group with the
- * limit, if it is another one
+ * limit, if that is not the owner's group
  * @returns {{command?: string, note?: string}}
  */
 export function limitCommand(owner, cpus, cgroups, path) {
@@ -73,7 +75,7 @@ export function limitCommand(owner, cpus, cgroups, path) {
 }
 
 /**
- * Returns the siblings at which two paths part, or undefined if one contains the other.
+ * Returns the siblings at which two paths diverge, or undefined if one path contains the other.
  * @param {string} [a] @param {string} [b]
  */
 export function siblings(a, b) {
@@ -111,11 +113,11 @@ export function weightAdvice(culprit, victim, cgroups) {
   return { words, command: `echo ${value} > ${file(cgroups, path, name)}` };
 }
 
-/** The part of the agent's advice that names a limit. */
+/** Matches the clause of the agent's advice that names a limit. */
 const PART = /raise (its limit|the limit of .*?) \(now [^)]*\)/;
 
 /**
- * Returns how to raise a limit that holds a group back: the number, and the command.
+ * Returns the new value for a limit that holds a group back, and the command that sets it.
  * @param {Record<string, any>} hurt a row of `now` @param {number} cpus of the machine @param {Cgroups} [cgroups]
  * @returns {Advice | undefined}
  */
@@ -128,7 +130,7 @@ export function limitAdvice(hurt, cpus, cgroups) {
   const path = quota["process.linux.cgroup"];
   const whose = path ? `the limit of ${path}` : "its limit";
   const raise = `it wanted ${short(wanted)} CPU: raise ${whose} from ${short(quota.cpus)} to ${short(limit)}`;
-  // The other parts of the advice stay. If it has another subject, the limit is not what helps.
+  // Keeps the other clauses of the advice. If none of them names a limit, raising the limit does not help.
   if (!PART.test(next)) return undefined;
   const words = next.replace(PART, () => raise);
   return { words, ...limitCommand(hurt, limit, cgroups, path) };

@@ -1,4 +1,4 @@
-// What the answers of the API mean, without drawing it.
+// Interprets responses of the API for the panels. Draws nothing.
 
 import { quote } from "./advice.js";
 import { percent } from "./format.js";
@@ -7,7 +7,7 @@ import { classPlace } from "./words.js";
 
 /**
  * @typedef {import("./api.js").Hurt} Hurt
- * @typedef {{hurt: Hurt, wait: number, part: number}} Victim `wait` is what it waited behind the culprit, in threads
+ * @typedef {{hurt: Hurt, wait: number, part: number}} Victim `wait` is its wait behind the culprit, in threads on average
  * @typedef {{name: string, id?: number, owner: Record<string, any>, wait: number, since: number, victims: Victim[]}} Culprit
  */
 
@@ -17,7 +17,7 @@ const NANO = 1e9;
 const BY_OTHERS = ["hurt_by_neighbour", "hurt_by_neighbours"];
 
 /**
- * Splits the hurt groups: by main culprit, the worst first, and those that no other group hurts.
+ * Sorts the hurt groups by main culprit, the worst culprit first. Groups that no other group hurts are in `alone`.
  * @param {{rows: Hurt[], window_seconds: number}} now
  * @returns {{culprits: Culprit[], alone: Hurt[]}}
  */
@@ -35,7 +35,7 @@ export function grouped({ rows, window_seconds: window }) {
     }
     const key = keyOf(main.id, main.name);
     const known = culprits.get(key) ?? /** @type {Culprit} */ ({ name: main.name, id: main.id, owner: main, wait: 0, since: Infinity, victims: [] });
-    // Several jobs with one parent have no wait of their own in the list.
+    // A culprit that stands for several jobs is not in the list, so the whole wait of the group is used.
     const wait = (main["wait.seconds"] || hurt["wait.seconds"]) / length;
     known.wait += wait;
     known.since = Math.min(known.since, hurt.since_unix_nano / NANO);
@@ -47,10 +47,11 @@ export function grouped({ rows, window_seconds: window }) {
   return { culprits: sorted, alone };
 }
 
-/** Returns the part of its wanted time that a group waited. @param {Hurt} hurt @param {number} length of the window */
+/** Returns the share of the time that a group wanted to run in which it waited.
+   @param {Hurt} hurt @param {number} length of the window */
 const partOf = (hurt, length) => Math.min(1, hurt["wait.seconds"] / length / Math.max(hurt.verdict.threads ?? 0, 1e-9));
 
-/** Says how busy the CPUs are. @param {number} idle idle CPUs on average @param {number} cpus */
+/** Describes how busy the CPUs are. @param {number} idle idle CPUs on average @param {number} cpus */
 export function busyWords(idle, cpus) {
   const free = Math.round(idle);
   if (idle < 0.05 * cpus || free === 0) {
@@ -62,7 +63,7 @@ export function busyWords(idle, cpus) {
 }
 
 /**
- * Returns the parts of the threads' time, in the order of the bar, with their share.
+ * Returns each class of the threads' time with its share, in the order of the bar.
  * @param {{"cpu.seconds": number, "wait.seconds": number, blocked?: Record<string, number>}} account
  */
 export function partsOf(account) {
@@ -77,7 +78,7 @@ export function partsOf(account) {
 }
 
 /**
- * Returns the command that gives the same answer in a terminal; "" for kernel threads and others without a group.
+ * Returns the command that prints the same in a terminal; "" if there is no group, as for kernel threads.
  * @param {Record<string, any>} group @param {boolean} recorded @param {{from: number, to: number}} span seconds since 1970
  */
 export function whyCommand(group, recorded, { from, to }) {

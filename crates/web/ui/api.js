@@ -29,7 +29,7 @@ import { momentOf } from "./format.js";
  * @property {number} cpus
  * @property {number[]} covered_seconds
  * @property {{used: Steps, idle: Steps, remainder: Steps, interrupt?: Steps, steal?: Steps, steal_included?: Steps}} node
- * @property {WaitSteps} [waits] absent if waits are not measured, as are the fields derived from them
+ * @property {WaitSteps} [waits] if waits are not measured, this field and the fields derived from it are absent
  * @property {{cpu: number, busy: Steps, taken: Steps, holder: Steps, held: Steps}[]} [strips]
  * @property {number} owners_total
  * @property {number} crowded
@@ -42,25 +42,25 @@ import { momentOf } from "./format.js";
  * @property {Steps} losses
  * @property {Steps} agent
  * @property {{time_unix_nano: number, window_seconds: number, rows: Hurt[], more: number}} [now]
- * @typedef {{features: Record<string, string>[]}} Doctor the answer to `features`
+ * @typedef {{features: Record<string, string>[]}} Doctor the response to `features`
  */
 
 /**
  * Parses JSON in which the API has escaped only characters that can hide text (controls, direction
- * overrides). Those stay escaped, so that everybody sees them.
+ * overrides). These characters stay escaped, so that they are visible on the page.
  * @param {string} text
  */
 export function parseVisibly(text) {
   return JSON.parse(text.replace(/\\(\\|u[0-9a-f]{4})/g, (found) => (found === "\\\\" ? found : `\\${found}`)));
 }
 
-/** Figures of this kind are not available; the message says why. */
+/** Figures of this kind are not available. The message gives the reason. */
 export class Refusal extends Error {}
 
-/** A part of the query is wrong; the message says which. */
+/** A parameter of the query is invalid. The message names the parameter. */
 export class WrongQuery extends Error {}
 
-/** Answers that take longer are given up: the agent or its machine has stopped. */
+/** Timeout of a request. After this time, the agent or its machine has probably stopped. */
 const PATIENCE_MS = 20_000;
 
 export const NO_CONNECTION = "no connection to the agent: trying again";
@@ -81,7 +81,7 @@ export async function get(resource, query = {}) {
     try {
       words = JSON.parse(text).error;
     } catch {
-      // The answer is not from noctule; its status says enough.
+      // The response is not from noctule, so only its status is reported.
     }
     const Problem = { 400: WrongQuery, 503: Refusal }[answer.status] ?? Error;
     throw new Problem(words);
@@ -90,7 +90,7 @@ export async function get(resource, query = {}) {
 }
 
 /**
- * Returns why something is not measured, in words; "" if it is measured.
+ * Returns, as text, why a feature is not measured; "" if it is measured.
  * @param {Doctor | null | undefined} health @param {string} name of the feature
  */
 export function notMeasured(health, name) {
@@ -100,8 +100,8 @@ export function notMeasured(health, name) {
 }
 
 /**
- * Returns since when the agent has had no new figures, in words; "" while figures arrive.
- * @param {Record<string, any> | null | undefined} node the answer to `node`
+ * Returns, as text, since when the agent has had no new figures; "" while figures arrive.
+ * @param {Record<string, any> | null | undefined} node the response to `node`
  * @param {number} now seconds since 1970
  */
 export function stalled(node, now) {
@@ -110,15 +110,15 @@ export function stalled(node, now) {
   return `no new figures since ${momentOf(since / 1e9, now)}: the agent's collection has stalled, and this page shows that moment`;
 }
 
-/** After the stream is refused, the page polls the figures once, and retries the stream after
-   this time. */
+/** After the server refuses the stream, the page polls the figures once, and retries the stream
+   after this time. */
 const REFUSED_MS = 2000;
 
 /**
- * Calls back after each batch, and when the stream breaks or returns. A hidden page has no stream:
- * a browser allows six connections to a server, and hidden pages would leave none for the visible
- * one.
- * @param {(at: number) => void} onTick the moment of the batch, seconds since 1970
+ * Calls back after each batch, and when the stream breaks or reconnects. A hidden page has no
+ * stream, because a browser allows only six connections to a server, which hidden pages could use
+ * up.
+ * @param {(at: number) => void} onTick gets the moment of the batch, in seconds since 1970
  * @param {(connected: boolean) => void} onState
  */
 export function ticks(onTick, onState) {
@@ -156,10 +156,10 @@ export function ticks(onTick, onState) {
       onTick(JSON.parse(data).time_unix_nano / 1e9);
     });
     opened.addEventListener("error", () => {
-      // Streams end and restart all the time, so one end is not reported. Every failed attempt
-      // raises another error before the timeout, which starts with the first.
+      // Streams often end and restart, so one end is not reported at once. The timeout starts with
+      // the first error. Every failed attempt raises another error before the timeout.
       lost ??= setTimeout(() => onState(false), 4000);
-      // A refusal ends the stream for good.
+      // After a refusal the browser does not reconnect by itself.
       if (opened.readyState !== EventSource.CLOSED) return;
       refused = setTimeout(open, REFUSED_MS);
       poll(opened);

@@ -1,4 +1,4 @@
-// The page: one state, kept in the address, and one answer for all panels.
+// The page: one state, which is stored in the address, and one set of responses for all panels.
 
 import { html, render, useCallback, useEffect, useRef, useState } from "./ui.js";
 import { NO_CONNECTION, Refusal, WrongQuery, get, stalled, ticks } from "./api.js";
@@ -18,17 +18,17 @@ import { SPANS, format, keyOf, nameIn, read, sortsOf, wholeSpan } from "./state.
 const STEPS = 150;
 /** Maximum number of CPUs shown as strips. */
 const STRIPS = 128;
-/** Features and memory change rarely, so they are loaded once in this many ticks. */
+/** Features and memory change rarely. The page loads them once in this number of ticks. */
 const SLOW_TICKS = 10;
-/** After this long without a tick, the page asks the agent whether any will come. */
+/** After this time without a tick, the page requests `node` to find out why. */
 const QUIET_MS = 5000;
 
 /** @param {State} state */
 const isLive = (state) => state.from === null;
 
 /**
- * Returns the number of an owner in the current answer: the same number if it still has the name,
- * or else any owner with that name.
+ * Returns the number of an owner in the current history: the number in the key if it still belongs
+ * to this name, otherwise the number of any owner with the name.
  * @param {import("./api.js").History | null} history @param {string} key
  */
 function idOf(history, key) {
@@ -65,7 +65,8 @@ function historyQuery(state, known) {
 /** @param {State} state */
 async function loadAll(state, /** @type {any} */ shown, /** @type {boolean} */ slow) {
   let history = await get("history", historyQuery(state, shown.everything ?? shown.history));
-  // The first answer resolves names of a link to numbers. A filter hides other owners.
+  // A link contains names. The first response contains the numbers for these names. If a filter hides
+  // owners, a second request gets all of them.
   const unfiltered = state.table === "containers" && (state.filter || state.sort !== "cpu");
   const everything = unfiltered
     ? await get("history", { ...historyQuery({ ...state, filter: "", sort: "cpu" }, shown.everything ?? history) })
@@ -87,14 +88,15 @@ async function loadAll(state, /** @type {any} */ shown, /** @type {boolean} */ s
   return { history, everything, table, events, group, groupOf: state.owner, groupEvents: own?.rows ?? [], episodes, ...more };
 }
 
-/** A part of the page that has no answer is left out: features can be off. @param {unknown} problem */
+/** Returns null for a refused request, so that the page leaves out its panel: a feature can be off.
+   @param {unknown} problem */
 function none(problem) {
   if (problem instanceof Refusal || problem instanceof WrongQuery) return null;
   throw problem;
 }
 
-/** Loads events. If the agent does not know the kind, loads all kinds and returns the reason. A group that it has just
-   forgotten has no events.
+/** Loads events. If the agent rejects the kind, loads all kinds and returns the reason. A group that the agent has
+   just dropped has no events.
    @param {Record<string, any>} query @returns {Promise<any>} */
 async function loadEvents(query) {
   try {
@@ -138,13 +140,13 @@ function App() {
       const address = location.pathname + format(next);
       if (typed) window.history.replaceState(null, "", address);
       else window.history.pushState(null, "", address);
-      // The new address has no invalid part.
+      // The new address has no invalid parameter.
       return { state: next, ignored: [] };
     });
   }, []);
 
   const isOpened = useRef(location.hash.length > 1);
-  // A recording opens on all of it, with its worst episode.
+  // Opens a recording: shows its whole span and selects its worst episode.
   const openRecording = useCallback((/** @type {any} */ { node, episodes }) => {
     if (isOpened.current || !node) return;
     isOpened.current = true;
@@ -189,17 +191,17 @@ function App() {
     load();
   }, [state]);
   useEffect(() => {
-    // A hidden page asks for nothing.
+    // A hidden page sends no requests.
     ticks((at) => {
       latest.current.ticked = performance.now();
       latest.current.newest = at;
-      // Failed requests are repeated, even if the shown time is fixed.
+      // Repeats a failed request even if the shown span is fixed.
       const wanted = isLive(latest.current.state) || latest.current.error;
       if (wanted && !document.hidden) load();
     }, setConnected);
     const asking = setInterval(async () => {
       if (document.hidden || performance.now() - latest.current.ticked < QUIET_MS) return;
-      // A recording has no ticks that would repeat a failed request.
+      // Repeats a failed request, because a recording has no ticks that would do so.
       if (latest.current.error) load();
       try {
         const node = await get("node");
@@ -230,7 +232,7 @@ function App() {
     const stays = state.at !== null && next.from <= state.at && state.at <= next.to;
     set({ ...next, at: stays ? state.at : null });
   }, []);
-  // The requested span may not be shown yet; the next key starts from it.
+  // Keys change the requested span, even if the page does not show it yet.
   const asked = state.from !== null && state.to !== null ? { from: state.from, to: state.to } : span;
   const shift = (/** @type {number} */ part) => {
     if (!asked) return;

@@ -35,7 +35,7 @@ export function useTheme() {
   return theme;
 }
 
-/** Returns the width of an element, in whole pixels. @param {{current: HTMLElement | null}} ref */
+/** Returns the current width of an element, in whole pixels. @param {{current: HTMLElement | null}} ref */
 export function useWidth(ref) {
   const [width, setWidth] = useState(0);
   useEffect(() => {
@@ -47,7 +47,7 @@ export function useWidth(ref) {
   return width;
 }
 
-/** Width of the labels left of every chart. All charts use it, so that equal times are aligned.
+/** Width of the labels left of a chart. It is the same for all charts, so that equal times are aligned.
    @param {number} width */
 export const gutter = (width) => (width < 500 ? 46 : 58);
 export const RIGHT = 10;
@@ -205,7 +205,7 @@ export function Chart({ label, history, series, stack = false, log = false, max 
   zoom.current = onZoom;
   const pointed = useRef((/** @type {number | null} */ _step, /** @type {MouseEvent | undefined} */ _event) => {});
   pointed.current = (step, event) => {
-    // Nothing is drawn again during a drag.
+    // A chart is not redrawn during a drag.
     if (event?.buttons) return;
     setAt(step);
     if (!event) return;

@@ -15,8 +15,8 @@ export function hash(name) {
 }
 
 /**
- * Returns the colour of each name: that which it had before, or else one that depends on the name,
- * or else the next that is free.
+ * Returns the colour of each name: the colour that the name had before, or otherwise a colour that
+ * depends on the name. If that colour is taken, the next free one is used.
  * @param {string[]} names at most SLOTS
  * @returns {Map<string, string>}
  */

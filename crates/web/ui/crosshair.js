@@ -42,7 +42,7 @@ export function listen(listener) {
 const ROWS = 12;
 const WIDTH = 300;
 
-/** The box beside the mouse: the time, and the values of the panel under it, largest first. */
+/** The box next to the mouse: the time, and the values of the panel under the mouse, largest first. */
 export function Box() {
   const [pointed, setPointed] = useState(/** @type {Pointed | null} */ (null));
   useEffect(() => listen(setPointed), []);
@@ -65,7 +65,7 @@ export function Box() {
   </div>`;
 }
 
-/** The vertical line of a panel that is no chart of uPlot. @param {{x: (time: number) => number | null, height: number}} props */
+/** The vertical line of a panel that uPlot does not draw. @param {{x: (time: number) => number | null, height: number}} props */
 export function Line({ x, height }) {
   const [time, setTime] = useState(/** @type {number | null} */ (null));
   useEffect(() => listen((pointed) => setTime(pointed?.time ?? null)), []);

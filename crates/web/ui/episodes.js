@@ -1,4 +1,4 @@
-// The timeline of episodes: when each group was hurt, over all that the agent keeps.
+// The timeline of episodes: when each group was hurt, over the whole history that the agent keeps.
 
 import { html, useEffect, useRef, useState } from "./ui.js";
 import { Line, leave, point } from "./crosshair.js";
@@ -71,7 +71,7 @@ function LaneRow({ lane, whole, span, at, picked, set }) {
   const keyed = (/** @type {KeyboardEvent} */ event) => {
     const by = event.key === "ArrowLeft" ? -1 : event.key === "ArrowRight" ? 1 : 0;
     if (!by) return;
-    // Elsewhere, these keys move the span.
+    // Stops the page from also moving the span.
     event.preventDefault();
     event.stopPropagation();
     go(chosen.current === null ? bad : neighbour(lane.items, chosen.current, by));

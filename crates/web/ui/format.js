@@ -130,7 +130,7 @@ export function spanOf(from, to, now) {
 }
 
 /**
- * Returns why no window is judged by the end of a span.
+ * Returns, as text, why there is no verdict at the end of a span.
  * @param {{to_unix_nano: number, newest_unix_nano?: number}} history @param {Record<string, any> | null | undefined} node
  */
 export function noVerdict({ to_unix_nano: to, newest_unix_nano: newest = to }, node) {

@@ -1,4 +1,4 @@
-// The pane of one group: what `noctule why` says, from what the agent keeps.
+// The pane of one group. It shows what `noctule why` prints, from the history that the agent keeps.
 
 import { html, useEffect, useRef } from "./ui.js";
 import { partsOf, whyCommand } from "./answers.js";
@@ -8,10 +8,10 @@ import { clock, cpuNumbers, cpus, fixed, noVerdict, percent, shorten, threads, w
 import { nameIn } from "./state.js";
 import { causeLook, classLook } from "./words.js";
 
-/** @typedef {Record<string, any>} Group the answer to `group` */
+/** @typedef {Record<string, any>} Group the response to `group` */
 
 const NANO = 1e9;
-/** Events listed. */
+/** Maximum number of listed events. */
 const EVENTS = 8;
 
 /** A line of the pane. @param {{label: string, children?: unknown}} props */
@@ -20,7 +20,7 @@ const Row = ({ label, children }) => html`<div><dt>${label}</dt><dd>${children}<
 /** Height of the header, in pixels. */
 const HEADER = 52;
 
-/** A part of the bar needs this share for a figure in it, and in the list. */
+/** Minimum share of a class in the bar to be listed. */
 const SHOWN = 0.001;
 
 /** @param {{parts: ReturnType<typeof partsOf>}} props */
@@ -63,7 +63,7 @@ export function Pane({ history, group, events, node, health, state, set }) {
   useReturnedFocus(place);
   const name = nameIn(state.owner);
   useEffect(() => {
-    // On a narrow screen the pane is above the panels, and the choice may be far below.
+    // On a narrow screen the pane is above the panels, and the user may have selected the group far below.
     if (place.current && place.current.getBoundingClientRect().top < HEADER) place.current.scrollIntoView({ block: "start" });
   }, [state.owner]);
   const close = () => set({ owner: "" });
@@ -115,7 +115,7 @@ function Unlisted({ verdict, at, none }) {
   return html`<p><${Kind} kind=${verdict.kind} />. More groups are hurt than are kept with their figures.</p>`;
 }
 
-/** Says what a wait was because of. @param {Record<string, number>} [causes] */
+/** Describes the causes of a wait with their shares. @param {Record<string, number>} [causes] */
 function because(causes = {}) {
   const all = Object.values(causes).reduce((a, b) => a + b, 0);
   const parts = Object.entries(causes).filter(([, seconds]) => seconds > 0.01 * all);
