@@ -1,4 +1,4 @@
-// The answer in words: who is hurt, by whom, since when, and what to do.
+// The diagnosis as text: which groups are hurt, by which culprit, since when, and what to try.
 
 import { html, useState } from "./ui.js";
 import { limitAdvice, weightAdvice } from "./advice.js";
@@ -18,8 +18,9 @@ import { kindLook } from "./words.js";
  */
 
 const NANO = 1e9;
-/** Culprits, victims of one culprit, and groups that are hurt by themselves, shown at first. */
+/** Maximum number of entries shown at first: of culprits, and of groups that no other group hurts. */
 const CULPRITS = 3;
+/** Maximum number of victims of one culprit shown at first. */
 const VICTIMS = 5;
 
 /** The root group has no weight: its processes compete one by one. */
@@ -43,7 +44,7 @@ function idleIn(history) {
 export function Command({ command, note }) {
   const [copied, setCopied] = useState("");
   const copy = async () => {
-    // A page from another address than this machine's has no clipboard.
+    // The browser gives a page from another machine no clipboard, unless it came over HTTPS.
     const done = await navigator.clipboard?.writeText(command).then(
       () => true,
       () => false,
@@ -64,7 +65,7 @@ export function Try({ advice }) {
 }
 
 /**
- * Returns what to do about a verdict: with a number and a command where there is one.
+ * Returns the advice for a verdict, with a number and a command if possible.
  * @param {Hurt} hurt @param {import("./api.js").History} history @param {Record<string, any> | null} node
  * @returns {Advice[]}
  */
@@ -125,7 +126,7 @@ function Blamed({ culprit, history, node, set, now }) {
   const [worst] = victims;
   const own = weightAdvice({ ...culprit.owner, name }, worst.hurt, node?.cgroups);
   const proven = worst.hurt.verdict.next_step;
-  // Where nothing usually helps the victim, less for the culprit does not help either.
+  // If the agent has no advice for the victim, limiting the culprit does not help either.
   const advice = proven ? [own ?? { words: name === ROOT ? OF_ROOT : `for ${worst.hurt.name}: ${proven}` }] : [];
   const rest = (/** @type {Victim} */ { hurt }) => (hurt.behind ?? []).filter((one) => one.name !== name).length;
   return html`<div class="blamed">
@@ -165,7 +166,7 @@ function Alone({ hurt, history, node, set }) {
   </div>`;
 }
 
-/** Groups with OOM kills that are named. */
+/** Maximum number of groups with OOM kills to name. */
 const KILLED = 3;
 
 /** The OOM kills of the span: the last one of each group. @param {{kills: import("./lanes.js").Mark[], whole: {from: number, to: number}, set: (change: Partial<import("./state.js").State>) => void}} props */

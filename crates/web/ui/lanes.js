@@ -14,19 +14,21 @@ import { kindLook } from "./words.js";
  */
 
 const NANO = 1e9;
-/** Length of the span around a moment, and least length around an episode, in seconds. */
+/** Length of the span around a moment, and minimum length around an episode, in seconds. */
 const AROUND = 30;
 
 /** Returns the average number of threads that were held in an episode. @param {Episode} episode */
 export const severity = (episode) => episode["hurt.seconds"] / Math.max(episode.judged_seconds, 1e-3);
 
-/** Returns the marks of the time that the lanes show. Verdicts can begin later than other figures. @param {Answer} answer */
+/** Returns the marks within the span of the lanes. The verdicts, and thus the lanes, can start later than the marks.
+   @param {Answer} answer */
 export function marksOf({ from_unix_nano: from, oom_kills: kills = [], restarts }) {
   const isShown = (/** @type {Mark} */ mark) => mark.time_unix_nano >= from;
   return { kills: kills.filter(isShown), restarts: restarts.filter(isShown) };
 }
 
-/** Returns the lanes, the worst first, then groups that have only marks. @param {Answer} answer @returns {Lane[]} */
+/** Returns the lanes: groups with episodes, the worst first, then groups that have only marks.
+   @param {Answer} answer @returns {Lane[]} */
 export function lanesOf(answer) {
   const lanes = /** @type {Map<string, Lane>} */ (new Map());
   const lane = (/** @type {number | undefined} */ id, /** @type {string} */ name) => {
@@ -59,7 +61,7 @@ export function worst(items) {
   return items.toSorted((a, b) => weight(b) - weight(a))[0];
 }
 
-/** What a group does to itself counts less than what others do to it. */
+/** Weight of the time that a group lost to its own threads, relative to time lost to other groups. */
 const OWN_PART = 0.01;
 
 /** @param {Item} item */
@@ -75,18 +77,19 @@ export function nearest(items, time, near) {
   return (marks.length ? marks : items).toSorted((a, b) => far(a) - far(b))[0];
 }
 
-/** Returns the item after (1) or before (-1) the one that begins at a time. @param {Item[]} items @param {number} from @param {1 | -1} by */
+/** Returns the item after (1) or before (-1) the item that starts at a time. @param {Item[]} items @param {number} from @param {1 | -1} by */
 export function neighbour(items, from, by) {
   const sorted = items.toSorted((a, b) => a.from - b.from);
   const at = sorted.findIndex((item) => item.from === from);
   return sorted[Math.min(Math.max(at + by, 0), sorted.length - 1)];
 }
 
-/** Lanes shown at first. */
+/** Number of lanes shown at first. */
 const FIRST = 6;
 
 /**
- * Returns the lanes shown at first. The picked lane is always among them, and up to half of them have OOM kills.
+ * Returns the lanes shown at first. They include the picked lane. Up to half of them are reserved for groups with OOM
+ * kills.
  * @param {Lane[]} lanes @param {string} picked key of the picked lane
  */
 export function firstLanes(lanes, picked) {
@@ -104,13 +107,14 @@ export const keptSpan = (history) => ({
 });
 
 /**
- * Returns the choices that show a moment of a group.
+ * Returns the state of the page that shows a moment of a group.
  * @param {string} key @param {number} time @param {{from: number, to: number}} whole
  */
 export const momentChoice = (key, time, whole) => choice({ key }, { kind: "kill", from: time, to: time }, whole);
 
 /**
- * Returns the choices that show an item: the span around it, the moment of its verdict, and its group.
+ * Returns the state of the page that shows an item: the span around the item, the moment of its verdict, and its
+ * group.
  * @param {{key: string}} lane @param {Item} item @param {{from: number, to: number}} whole
  */
 export function choice(lane, item, whole) {

@@ -1,4 +1,4 @@
-// The panels of the page. Each panel is a function of one answer of the agent.
+// The panels of the page. Each panel draws one response of the agent.
 
 import { html } from "./ui.js";
 import { notMeasured } from "./api.js";
@@ -23,7 +23,7 @@ import { causeLook } from "./words.js";
  * @property {import("./api.js").Doctor | null} [health]
  */
 
-/** Returns time that no thread used, split up if the kernel reports the parts. @param
+/** Returns the busy time that no thread used, split by cause if the kernel measures the causes. @param
    {History["node"]} node */
 function unusedTime({ interrupt, steal, steal_included, remainder }) {
   if (steal_included) return [{ label: "interrupts", values: remainder, color: "remainder" }];
@@ -159,7 +159,7 @@ export function first(pairs, side, most) {
   return sorted.map(([id, { name }]) => ({ id, name, key: keyOf(id, name) }));
 }
 
-/** Culprits with a column of their own. */
+/** Maximum number of culprits with their own column. */
 const CULPRITS = 8;
 
 /** @param {Panel} props */
@@ -169,7 +169,7 @@ export function Matrix({ history, health, state, set, onZoom }) {
   const pairs = history.pairs.filter((pair) => pair["wait.seconds"] / seconds >= 0.0001);
   const culprits = first(pairs, "culprit", CULPRITS);
   const victims = first(pairs, "victim", 12);
-  // What a victim waited for culprits without a column: all of them, and for those after the fifth.
+  // Returns how long a victim waited for culprits after the first `shown`, which have a column.
   const rest = (/** @type {number} */ victim, /** @type {number} */ shown) => {
     const named = culprits.slice(0, shown).map(({ id }) => id);
     const others = pairs.filter((pair) => pair.victim === victim && !named.includes(pair.culprit));
@@ -270,7 +270,7 @@ export function Events({ history, events, ownerKey, state, set, onZoom }) {
     .map(([name, [ink, label]], at) => ({ label, values: history.events[name], summing: "sum", color: ink, dash: [undefined, "dash", undefined, "dot"][at] }));
   /** @type {Record<string, any>[]} */
   const rows = events?.rows ?? [];
-  // The list holds only the last events, while the counts cover all.
+  // The list contains only the last events, whereas the counts cover all events.
   const kills = /** @type {import("./api.js").Steps} */ (history.events["oom.kills"] ?? []);
   const begins = borders(history);
   const marks = kills.flatMap((number, at) => (number ? [begins[at] + history.step_seconds / 2] : []));

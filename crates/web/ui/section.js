@@ -21,10 +21,10 @@ export function GroupName({ id, name, most, look = "", set }) {
   return html`<button class=${`link name ${look}`} title=${name} onClick=${() => set({ owner: keyOf(id, name) })}>${shorten(name, most)}</button>`;
 }
 
-/** Returns the focus to the element that opened a part of the page, if it is in that part when it closes.
-   @param {{current: HTMLElement | null}} part */
+/** When a pane closes while the focus is inside it, returns the focus to the element that opened the pane.
+   @param {{current: HTMLElement | null}} part the pane */
 export function useReturnedFocus(part) {
-  // Before the user can move the focus.
+  // A layout effect runs before the user can move the focus.
   useLayoutEffect(() => {
     const opener = /** @type {HTMLElement | null} */ (document.activeElement);
     const opened = part.current;
@@ -34,7 +34,7 @@ export function useReturnedFocus(part) {
   }, []);
 }
 
-/** Why waits have no figures. @param {import("./api.js").Doctor | null | undefined} health */
+/** Returns, as text, why waits have no figures. @param {import("./api.js").Doctor | null | undefined} health */
 export const noWaits = (health) => notMeasured(health, "cpu_waits") || "Waits were not measured in this span.";
 
 /**

@@ -1,13 +1,12 @@
-// The user's choices. The address holds all of them, so that a link shows a colleague the same
-// view.
+// The user's choices. The address contains all of them, so that a copied link shows the same view.
 
 /**
  * @typedef {object} State
  * @property {number} seconds length of the span in the live view
- * @property {number | null} from begin, seconds since 1970; null: live
- * @property {number | null} to end
+ * @property {number | null} from start, in seconds since 1970; null: live
+ * @property {number | null} to end, in seconds since 1970
  * @property {number | null} at moment of the verdicts, seconds since 1970; null: the end of the span
- * @property {string} owner group in the pane, whose waits are shown, by keyOf; "" for the machine
+ * @property {string} owner key (`keyOf`) of the group in the pane, whose waits are shown; "" for the machine
  * @property {string} victim victim of the pair shown over time
  * @property {string} culprit culprit of that pair
  * @property {string} table
@@ -37,8 +36,8 @@ export const USUAL = {
 };
 
 /**
- * Returns the key of an owner in the address. It has number and name, because two owners can share
- * a name, and numbers change when the agent restarts.
+ * Returns the key of an owner in the address. The key contains the number and the name, because two
+ * owners can share a name, and numbers change when the agent restarts.
  * @param {number | undefined} id @param {string} name
  */
 export const keyOf = (id, name) => `${id ?? ""}:${name}`;
@@ -46,7 +45,7 @@ export const keyOf = (id, name) => `${id ?? ""}:${name}`;
 /** @param {string} key */
 export const nameIn = (key) => key.replace(/^[0-9]*:/, "");
 
-/** Returns the keys by which the API can sort a table. Containers are sorted over the span.
+/** Returns the keys by which the API can sort a table. Containers are sorted by their sums over the span.
    @param {string} table */
 export const sortsOf = (table) =>
   table === "containers" ? ["cpu", "wait", "hurts", "name"] : ["cpu", "wait", "name", "preempted", "throttled", "page_reads", "page_writes"];
@@ -56,12 +55,12 @@ const MOST_FILTER_BYTES = 700;
 /** Latest moment that the API accepts, in the year 2286. */
 const LAST_SECOND = 1e10;
 const MOST_SECONDS = 86400;
-/** Minimum span of a zoom. */
+/** Minimum length of a span, in seconds. */
 const LEAST_SECONDS = 5;
 
 /**
- * Reads the state from an address. Invalid parts are ignored and listed with a reason.
- * @param {string} hash @param {string} [query] what stands before it
+ * Reads the state from an address. Invalid parameters are ignored, and listed with a reason.
+ * @param {string} hash @param {string} [query] the query string, which precedes the hash
  * @returns {{state: State, ignored: string[]}}
  */
 export function read(hash, query = "") {
@@ -126,8 +125,8 @@ function readSpan(state, number, ignore, given) {
 }
 
 /**
- * Returns a span in whole seconds. A span that reaches past the last figures is moved back and
- * keeps its length.
+ * Returns a span in whole seconds. A span that extends beyond the last figures is moved back, with
+ * the same length.
  * @param {number} from seconds since 1970 @param {number} to
  * @param {number} newest the moment of the last figures
  */

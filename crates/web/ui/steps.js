@@ -1,11 +1,10 @@
-// Summarizes the steps of a column. A step that was measured for only part of its time has less
-// weight in a mean.
+// Summarizes the steps of a series. A mean weights each step by the time for which it was measured.
 
 /** @typedef {import("./api.js").Steps} Steps */
 
 /**
  * How steps are summed up: `mean` for rates, `max` for maxima, `sum` for counts. `step` is the mean
- * of values that are not rates, such as percentiles, and the legend says so.
+ * of values that are not rates, such as percentiles; the legend labels it as such.
  * @typedef {"mean" | "max" | "sum" | "step"} Summing
  */
 
@@ -35,13 +34,13 @@ export function summary(summing, values, covered) {
   return mean(values, covered);
 }
 
-/** Returns whether anything was collected in the span. If not, no figure is 0. @param
+/** Returns whether anything was collected in the span. If not, figures are unknown, not 0. @param
    {{covered_seconds: Steps}} history */
 export const isCollected = ({ covered_seconds: covered }) => covered.some((seconds) => (seconds ?? 0) > 0);
 
 /**
- * Returns the begin and end of each gap: adjacent steps in which nothing was collected.
- * @param {number[]} times begin of each step, and the end of the last @param {Steps} covered
+ * Returns the start and end of each gap: adjacent steps in which nothing was collected.
+ * @param {number[]} times start of each step, and the end of the last one @param {Steps} covered
  */
 export function gapsOf(times, covered) {
   /** @type {[number, number][]} */

@@ -41,7 +41,7 @@ export const nameOf = (row) =>
       ? `${row["k8s.namespace.name"] ?? ""}/${row["k8s.pod.name"]}`
       : row["container.name"] ?? row["systemd.unit"] ?? row["process.linux.cgroup"] ?? row["container.id"] ?? row["k8s.pod.uid"] ?? `#${row["cgroup.id"]}`);
 
-/** Returns the identity of a row across answers. @param {Row} row */
+/** Returns a key that identifies the row in later responses. @param {Row} row */
 export const rowKey = (row) =>
   String(row.id ?? (row["process.pid"] === undefined ? nameOf(row) : `${row["process.pid"]}-${row["process.creation.time_unix_nano"]}`));
 
@@ -177,7 +177,7 @@ function useProcess(row, live) {
 }
 
 /** @param {{name: string, row?: Row, live: boolean, close: () => void}} props `row` is the
-   current row, absent if it is gone */
+   current row; absent if the subject no longer exists */
 function Detail({ name, row = {}, live, close }) {
   const place = useRef(/** @type {HTMLElement | null} */ (null));
   useReturnedFocus(place);

@@ -1,4 +1,4 @@
-// The one place that names the library of the page.
+// Re-exports the page's rendering library. No other file imports the library.
 
 import { h, render } from "preact";
 import htm from "htm";

@@ -9,7 +9,7 @@
 /** @param {string} words @param {string} color @returns {Look} */
 const look = (words, color) => ({ words, color });
 
-/** Verdicts. Unknown kinds get their name as words, and the colour of unattributed time. */
+/** Verdicts. An unknown kind is shown by its name, in the colour of unattributed time. */
 const KINDS = /** @type {Record<string, Look>} */ ({
   quiet: look("not hurt", "good"),
   hurt_by_neighbour: look("waits for a neighbour", "cause-neighbour"),
@@ -48,7 +48,7 @@ const CAUSES = /** @type {Record<string, Look>} */ ({
 /** @param {string} cause */
 export const causeLook = (cause) => CAUSES[cause] ?? look(cause.replaceAll("_", " "), "cause-unattributed");
 
-/** Where the time of threads goes. The classes that hurt come first. */
+/** Classes of the threads' time. Running and runnable time come first, then stalls, then other blocked time. */
 const CLASSES = /** @type {Record<string, Look>} */ ({
   running: look("running", "running"),
   runnable: look("runnable but not running", "cause-neighbour"),
@@ -71,7 +71,7 @@ const CLASSES = /** @type {Record<string, Look>} */ ({
 /** @param {string} name */
 export const classLook = (name) => CLASSES[name] ?? look(name.replaceAll("_", " "), "cause-unattributed");
 
-/** Returns the place of a class in the bar: running, runnable, what hurts, the rest. @param {string} name */
+/** Returns the position of a class in the bar, which is the order of CLASSES. @param {string} name */
 export function classPlace(name) {
   const at = Object.keys(CLASSES).indexOf(name);
   return at < 0 ? Object.keys(CLASSES).length : at;
@@ -105,5 +105,5 @@ const KEYS = /** @type {Record<string, string>} */ ({
   "wait.seconds": "waited, seconds",
 });
 
-/** Returns a key of the API in words. @param {string} key */
+/** Returns the label of a key of the API. @param {string} key */
 export const keyWords = (key) => KEYS[key] ?? key.replace(/^(process|k8s|container)\./, "").replaceAll(/[._]/g, " ");
