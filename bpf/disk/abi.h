@@ -13,7 +13,7 @@ enum {
 	DEVICE_NAME_BYTES = 32,
 };
 
-/* To whom a request is charged. */
+/* The user to which a request is charged. */
 enum disk_user {
 	/* The cgroup whose id is in the key. */
 	DISK_USER_CGROUP,
@@ -24,11 +24,11 @@ enum disk_user {
 	DISK_USER_WRITEBACK,
 	/* Journal and metadata of file systems, written by kernel threads. */
 	DISK_USER_JOURNAL,
-	/* The device's cache is flushed. One flush can serve several tasks. */
+	/* Flushes of the device's cache. One flush can serve several tasks. */
 	DISK_USER_FLUSH,
 	/* Other requests of kernel threads. */
 	DISK_USER_KERNEL,
-	/* The programs did not see who queued it. */
+	/* The programs did not see which task queued the request. */
 	DISK_USER_UNKNOWN,
 };
 
@@ -51,13 +51,13 @@ struct disk_use {
 	__u64 written_bytes;
 	__u64 reads;
 	__u64 writes;
-	/* Flushes, discards and others without data. */
+	/* Flushes, discards and other requests without data. */
 	__u64 others;
-	/* Requests with a known time of submission. `queue_ns` is the sum over these. */
+	/* Requests with a known time of submission. `queue_ns` is the sum over these requests. */
 	__u64 queued;
-	/* From the submission of the request to its issue. */
+	/* Time from the submission of a request to its issue. */
 	__u64 queue_ns;
-	/* From the issue to the completion. */
+	/* Time from the issue of a request to its completion. */
 	__u64 device_ns;
 };
 
@@ -70,17 +70,17 @@ struct disk_device {
 /* A request that was issued and has not completed. */
 struct disk_request {
 	struct disk_key key;
-	/* `start_time_ns` of the request: it distinguishes requests at the same address. */
+	/* `start_time_ns` of the request, which distinguishes requests at the same address. */
 	__u64 allocated_at;
 	__u64 queue_ns;
-	/* 0 if the driver returned the request and it has not been issued again. */
+	/* 0 if the driver returned the request and the kernel has not issued it again. */
 	__u64 issued_at;
 	/* Start of the queue time that is not included in `queue_ns` yet. */
 	__u64 queued_at;
 	__u32 bytes;
 	/* enum req_op */
 	__u16 operation;
-	/* Whether the time of its submission is known. */
+	/* Whether the time of submission is known. */
 	__u16 is_queue_known;
 };
 

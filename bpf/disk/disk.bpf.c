@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * Requests to block devices, by device and by the cgroup that caused them: bytes, time in the queue
- * and time in the device.
+ * Counts requests to block devices, by device and by the cgroup that caused them: bytes, time in
+ * the queue and time in the device.
  *
- * A bio is remembered when it is queued, which happens in the task that wants it. A request is
- * issued and completed by any task or interrupt, and belongs to whoever queued its first bio.
+ * A task that needs I/O queues a bio. The programs then record the user of the bio. Any task or
+ * interrupt can issue or complete a request, so the request is charged to the user that queued its
+ * first bio.
  *
  * The programs use raw tracepoints and copy what they read, like the programs of the object cgroup.
  */
@@ -22,10 +23,10 @@ char LICENSE[] SEC("license")
 
 enum {
 	MAX_DEVICES = 256,
-	/* Bios that wait for their issue, or that never have one. */
+	/* Bios that are not issued yet, or that never will be. */
 	MAX_BIOS = 16384,
 	MAX_IN_FLIGHT = 16384,
-	/* The first operation of requests that pass through the block layer: REQ_OP_SCSI_IN. */
+	/* The first operation of passthrough requests: REQ_OP_SCSI_IN. */
 	REQ_OP_PASSES_THROUGH = 32,
 };
 
@@ -65,21 +66,25 @@ struct {
 } devices SEC(".maps");
 
 /*
- * Whether the tracepoints of requests, and the tracepoints of bios, pass the queue as the first
- * argument. Both do before v5.11 (a54895fa057c ("block: remove the request_queue to argument
- * request based tracepoints"), e8a676d61c07), and 5.10.y has only the first change.
+ * Whether the tracepoints of requests, and those of bios, pass the queue as the first argument.
+ * Before v5.11 both kinds do. The changes are a54895fa057c ("block: remove the request_queue to
+ * argument request based tracepoints") for requests and e8a676d61c07 for bios. 5.10.y has only the
+ * first change.
  */
 const volatile bool request_passes_queue = false;
 const volatile bool bio_passes_queue = false;
 
-/* CLOCK_MONOTONIC; set after the programs were attached. Earlier requests are not lost. */
+/*
+ * CLOCK_MONOTONIC; set after the programs were attached. Requests from before this time do not
+ * count as lost.
+ */
 __u64 started_at = -1ULL;
 
 /* Requests without a row, because the table was full. */
 __u64 lost_rows;
-/* Requests whose issue or completion was not seen: counted, but without their times. */
+/* Requests whose issue or completion no program saw. They are counted without their times. */
 __u64 lost_requests;
-/* Requests whose bio is not in `bios`: counted, but without their user and queue time. */
+/* Requests whose bio is not in `bios`. They are counted without their user and queue time. */
 __u64 lost_bios;
 
 static __always_inline void add(__u64 *sum, __u64 amount)
@@ -88,8 +93,8 @@ static __always_inline void add(__u64 *sum, __u64 amount)
 }
 
 /*
- * Returns the bio or the request that the tracepoint passes. The barrier keeps the compiler from
- * merging the loads, because the verifier wants them at constant offsets.
+ * Returns the bio or the request that the tracepoint passes. The barrier prevents the compiler from
+ * merging the two loads, because the verifier requires constant offsets.
  */
 static __always_inline __u64 subject_of(const __u64 *context, bool passes_queue)
 {
@@ -126,7 +131,7 @@ int block_bio_queue(__u64 *context)
 	return 0;
 }
 
-/* The argument is the bio that was split off. Its `bi_private` is the bio that was queued. */
+/* The argument is the bio that was split off. Its `bi_private` points to the queued bio. */
 SEC("raw_tp/block_split")
 int block_split(__u64 *context)
 {
@@ -146,8 +151,9 @@ int block_split(__u64 *context)
 }
 
 /*
- * A bio that was merged into another one, or whose device has no requests, is never issued. Another
- * bio can get its address. The arguments are the queue and the bio.
+ * Removes a completed bio, because another bio can get the same address. This matters for bios that
+ * are never issued: they were merged into another bio, or their device has no requests. The
+ * arguments of the tracepoint are the queue and the bio.
  */
 SEC("raw_tp/block_bio_complete")
 int block_bio_complete(__u64 *context)
@@ -158,7 +164,7 @@ int block_bio_complete(__u64 *context)
 	return 0;
 }
 
-/* Adds a request that was in the device until `now`. */
+/* Counts a request that was in the device until `now`. */
 static __always_inline void count(const struct disk_request *request, __u64 now)
 {
 	static const struct disk_use none;
@@ -188,7 +194,7 @@ static __always_inline void count(const struct disk_request *request, __u64 now)
 		add(&use->device_ns, now - request->issued_at);
 }
 
-/* Counts a request whose completion was not seen. */
+/* Counts a request whose completion no program saw. */
 static __always_inline void lose(const __u64 *address, const struct disk_request *request)
 {
 	struct disk_request lost = *request;
@@ -204,8 +210,8 @@ static __always_inline bool began_after_start(struct request *request)
 }
 
 /*
- * Describes a request that is issued now. Returns false for a request that is not counted: it
- * passes through the block layer, or its queue has no disk.
+ * Describes a request that is issued now. Returns false if the request is not counted, because it
+ * is a passthrough request or its queue has no disk.
  */
 static __always_inline bool describe(struct disk_request *issued, struct request *request)
 {
@@ -225,7 +231,7 @@ static __always_inline bool describe(struct disk_request *issued, struct request
 	queued = bpf_map_lookup_elem(&bios, &bio);
 	if (!queued) {
 		issued->key.user = DISK_USER_UNKNOWN;
-		/* A copy of a request, as in dm-multipath, has an `end_io`, and unqueued bios. */
+		/* A copy of a request (dm-multipath) has an `end_io`, and no task queued its bio. */
 		if (began_after_start(request) && !BPF_CORE_READ(request, end_io))
 			add(&lost_bios, 1);
 		return true;
@@ -264,7 +270,7 @@ int block_rq_issue(__u64 *context)
 	return 0;
 }
 
-/* The driver has no room for the request and gives it back. */
+/* The driver has no room for the request and returns it to the queue. */
 SEC("raw_tp/block_rq_requeue")
 int block_rq_requeue(__u64 *context)
 {
@@ -280,17 +286,17 @@ int block_rq_requeue(__u64 *context)
 	return 0;
 }
 
-/* Whether this completion is of a request that the programs should have seen. */
+/* Whether the programs should have seen the issue of this completed request. */
 static __always_inline bool is_lost(struct request *request)
 {
 	__u32 operation = BPF_CORE_READ(request, cmd_flags) & REQ_OP_MASK;
 
-	/* A flush with a bio is never issued: a request of the queue stands for it. */
+	/* The kernel never issues a flush with a bio, but a flush request of the queue instead. */
 	return operation < REQ_OP_PASSES_THROUGH && BPF_CORE_READ(request, __data_len) &&
 	       began_after_start(request);
 }
 
-/* The arguments have always been the request, its error and the completed bytes. */
+/* In all versions, the arguments are the request, its error and the number of completed bytes. */
 SEC("raw_tp/block_rq_complete")
 int block_rq_complete(__u64 *context)
 {
@@ -301,7 +307,7 @@ int block_rq_complete(__u64 *context)
 	struct disk_request done = {};
 	__u64 now = bpf_ktime_get_ns();
 
-	/* A part of the request. The rest is completed later. */
+	/* Only some bytes of the request are complete. The kernel completes the others later. */
 	if (bytes < BPF_CORE_READ(request, __data_len))
 		return 0;
 	if (issued && issued->allocated_at != BPF_CORE_READ(request, start_time_ns)) {
@@ -318,7 +324,7 @@ int block_rq_complete(__u64 *context)
 	done = *issued;
 	bpf_map_delete_elem(&requests, &address);
 	if (!done.issued_at) {
-		/* The driver gave it back, and it ended without another issue. */
+		/* The driver returned the request, which then ended without another issue. */
 		done.queue_ns += now - done.queued_at;
 		done.issued_at = now;
 	}

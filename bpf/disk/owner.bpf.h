@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Who a bio belongs to: the task that submits it, or, for a kernel thread, the cgroup that the bio
- * names.
+ * Finds the user of a bio: the cgroup of the task that submits the bio or, for a kernel thread, the
+ * cgroup that the bio names.
  */
 #ifndef NOCTULE_DISK_OWNER_BPF_H
 #define NOCTULE_DISK_OWNER_BPF_H
@@ -15,7 +15,7 @@ const volatile int hierarchy = 0;
 /* Name of the kernel thread that writes the journal of ext4. */
 static const char journal_thread[5] = "jbd2/";
 
-/* Returns the group of the set of tasks, in the counted hierarchy; NULL for the root of v1. */
+/* Returns the group of a css_set in the counted hierarchy; NULL for the root of v1. */
 static __always_inline struct cgroup *cgroup_of_set(struct css_set *set)
 {
 	struct cgroup_subsys_state *css = NULL;
@@ -37,8 +37,8 @@ static __always_inline __u64 id_of(struct cgroup *group)
 }
 
 /*
- * Returns the group that the bio names, or 0 if it names none or the root. In another hierarchy
- * than the counted one, the tasks of that group tell its group in the counted hierarchy.
+ * Returns the group that the bio names, or 0 if it names none or the root. If that group is in
+ * another hierarchy, returns the group that its tasks have in the counted hierarchy.
  */
 static __always_inline __u64 cgroup_in_bio(struct bio *bio)
 {
