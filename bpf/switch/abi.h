@@ -157,7 +157,7 @@ struct blame {
 	__u64 preemptions;
 };
 
-/* Values of `releaser` that are no group. */
+/* Values of `releaser` that are not the id of a group. */
 enum no_releaser {
 	/* No program saw the end of the block. Such blocks have no row. */
 	RELEASER_UNKNOWN = 0,
@@ -178,7 +178,7 @@ struct release_key {
 
 struct release {
 	__u64 blocked_ns;
-	/* The part of `blocked_ns` after the moment whose low half is in `later_than`. */
+	/* Blocked time in `blocked_ns` after the moment whose low half is in `later_than`. */
 	__u64 later_ns;
 	__u32 later_than;
 	__u32 reserved;

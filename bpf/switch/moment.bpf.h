@@ -13,7 +13,7 @@ struct moment {
 	__u64 clock;
 	/* Interrupt and steal time since boot. */
 	__u64 stolen;
-	/* The interrupt part, if the kernel measures it (CONFIG_IRQ_TIME_ACCOUNTING). */
+	/* Interrupt time since boot, if the kernel measures it (CONFIG_IRQ_TIME_ACCOUNTING). */
 	__u64 interrupts;
 };
 

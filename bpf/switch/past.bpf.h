@@ -25,8 +25,8 @@ enum {
 	 */
 	SLICES_FOLDED = 8,
 	/*
-	 * Number of slots for both. It is a power of two, because older verifiers cannot bound the
-	 * remainder of another division.
+	 * Number of slots of the ring of slices, and of a ring of epochs. It is a power of two,
+	 * because older verifiers cannot bound the remainder of other divisions.
 	 */
 	PLACES = 64,
 	/* Number of epochs per level. */
@@ -93,7 +93,7 @@ struct epoch {
 };
 
 struct past {
-	/* Number of slices so far. The newest is at `count - 1`. */
+	/* Number of slices so far. The newest slice has the index `count - 1`. */
 	__u64 count;
 	/* Number of slices that were folded into epochs. Later slices are in the ring. */
 	__u64 folded;

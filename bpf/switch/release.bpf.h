@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Account: who ended a block. The waker of a thread that waits for a lock, a pipe, a socket on this
- * host or a child is the party that the thread waited for. The program at sched_waking notes the
- * waker in the account of the blocked thread, and the switch that ends the block charges its time.
- * It runs at each wake-up of the machine, so it is attached only on request.
+ * Account: the releasers of blocked threads. If a thread waits for a lock, a pipe, a socket on this
+ * host or a child, its waker is the party that the thread waited for. The program at sched_waking
+ * notes the waker in the account of the blocked thread. The switch that ends the block charges the
+ * time of the block. The program runs at each wake-up of the machine, so user space attaches it
+ * only on request.
  */
 #ifndef NOCTULE_RELEASE_BPF_H
 #define NOCTULE_RELEASE_BPF_H
@@ -29,25 +30,28 @@ struct {
 /* `releases` was full at the last insertion. Rows are never removed. */
 __u32 releases_full;
 
-/* Blocks count from this moment (CLOCK_MONOTONIC) on: the start of the window of user space. */
+/*
+ * The start of user space's window (CLOCK_MONOTONIC). Only the time of a block after this moment
+ * counts.
+ */
 __u64 releases_from;
 
 static const struct release no_release;
 
-/* Forgets the releaser of the last block, before the next one begins. */
+/* Clears the releaser of the last block before the next block begins. */
 static __always_inline void forget_releaser(struct task_account *account)
 {
 	account->releaser = RELEASER_UNKNOWN;
 	account->releaser_start = 0;
 	account->releaser_pid = 0;
-	/* A waker does not look for the releaser before it sees the block. */
+	/* These stores precede the block, because a waker that sees the block sets the releaser. */
 	barrier();
 }
 
 /*
- * Charges a block up to `end` to the releaser, or to none yet if the thread moves. `at` is the
- * moment of the snapshot in progress, or 0. A block that spans it is divided there, as in
- * end_block(): its reader subtracts the rest.
+ * Charges a block up to `end` to its releaser, or to RELEASER_LATER if the thread moves. `at` is
+ * the moment of the snapshot in progress, or 0. If the block spans this moment, the time after it
+ * is also noted as later, as in end_block(), and the reader of the snapshot subtracts that time.
  */
 static __always_inline void charge_release(struct task_account *account, bool moves, __u64 block,
 					   __u64 end, __u64 at)
@@ -74,7 +78,7 @@ static __always_inline void charge_release(struct task_account *account, bool mo
 		count_loss(LOSS_RELEASE_ROW);
 		return;
 	}
-	/* Noted before it is added, so that a reader never counts it twice. */
+	/* The time is noted before it is added, so that a reader never counts it twice. */
 	if (began < at && at < end)
 		note_later_in(row, end - at, at);
 	__sync_fetch_and_add(&row->blocked_ns, end - begin);

@@ -92,8 +92,8 @@ static __always_inline bool injects_idle(struct task_struct *task)
 
 /*
  * Whether the CPU was idle: it ran its idle task, or an idle injector, for which `slot->pid` is 0.
- * The code avoids branches, because each branch doubles the states of the verifier. It relies on 0
- * - 1 being negative.
+ * The code avoids branches, because each branch doubles the states of the verifier. For a pid of 0,
+ * pid - 1 is negative.
  */
 static __always_inline bool was_idle(const struct cpu_slot *slot, struct task_struct *prev)
 {
@@ -121,7 +121,7 @@ static __always_inline __u64 idle_since(struct cpu_slot *slot, struct task_struc
 	return began > since && began < end ? began : since;
 }
 
-/* Records that time while the CPU is idle, for the reader of the slot. */
+/* Records the time of idle_since() while the CPU is idle, for the reader of the slot. */
 static __always_inline void note_idle(struct cpu_slot *slot)
 {
 	struct rq *rq = (void *)slot->queue;

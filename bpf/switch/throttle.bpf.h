@@ -159,7 +159,7 @@ static __always_inline __u64 throttled_part(struct task_struct *task, struct tas
 	growth = time - account->throttled_at;
 	if (growth <= 0)
 		return 0;
-	/* Only the rest of the wait counts from now on. */
+	/* From now on, only the remaining wait counts. */
 	account->throttled_at += growth;
 	return growth;
 }

@@ -188,8 +188,9 @@ static __always_inline bool is_phantom(struct task_account *account, __u64 queue
 }
 
 /*
- * Ends a wait of the thread in the group `victim`. `total` is all its waits up to `end`. `here` is
- * the time since the thread was queued on this CPU. For a phantom the length is unknown.
+ * Ends a wait of the thread in the group `victim`. `total` is the sum of the thread's waits up to
+ * `end`. `here` is the time since the thread was queued on this CPU. The length of a phantom wait
+ * is unknown.
  */
 static __always_inline void finish_wait(struct task_struct *task, struct task_account *account,
 					__u64 victim, struct past *past, __u32 cpu,
@@ -262,9 +263,9 @@ static __always_inline void begin_wait(struct task_struct *task, struct task_acc
 }
 
 /*
- * Whether the thread sleeps until the stopper thread of its CPU has migrated it. The stopper wakes
- * it right after, so its wait begins with the migration. The cause is an exec, or a new affinity
- * that excludes the CPU.
+ * Whether the thread sleeps until the stopper thread of its CPU has migrated it. The stopper then
+ * wakes the thread at once, so the wait of the thread begins with the migration. The cause of such
+ * a migration is an exec, or a new affinity that excludes the CPU.
  */
 static __always_inline bool awaits_migration(struct task_struct *task, __u32 cpu)
 {
@@ -304,7 +305,8 @@ static __always_inline void move_wait(struct task_struct *task, struct task_acco
 	from = cpu_of(rq);
 	/*
 	 * The thread is asleep with delayed dequeue, but last_queued is set. A wake-up does not set
-	 * it again, and is not always seen. The length of the next wait is unknown.
+	 * last_queued again, and programs do not see every wake-up. The length of the next wait is
+	 * therefore unknown.
 	 */
 	if (scheduler_notes && bpf_core_field_exists(task->se.sched_delayed) &&
 	    task->se.sched_delayed && !awaits_migration(task, from)) {

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Account: who wakes a blocked thread. The program at sched_waking notes the waker in the account
- * of the thread.
+ * Account: the wakers of blocked threads. The program at sched_waking notes the waker in the
+ * account of the thread that it wakes.
  */
 #ifndef NOCTULE_WAKER_BPF_H
 #define NOCTULE_WAKER_BPF_H
 
 #include "blocked.bpf.h"
 
-/* Whether a signal wakes the thread: one that it does not block is pending. */
+/* Whether a signal wakes the thread, because a signal that the thread does not mask is pending. */
 static __always_inline bool has_signal(struct task_struct *task, __u32 state)
 {
 	struct signal_struct *process = to_be_read(task)->signal;
@@ -18,9 +18,9 @@ static __always_inline bool has_signal(struct task_struct *task, __u32 state)
 }
 
 /*
- * Whether the program runs on the stack of the current thread. `context` is the array of its
- * arguments, which is on the stack of the caller. The registers are at the top of the stack of the
- * thread. An interrupt in the kernel has a stack of its own.
+ * Whether the program runs on the stack of the current thread. `context` is the array of the
+ * program's arguments, which is on the stack of the caller. The registers are at the top of the
+ * stack of the thread. An interrupt in the kernel uses another stack.
  */
 static __always_inline bool is_on_stack_of(struct task_struct *task, const void *context)
 {
@@ -28,8 +28,8 @@ static __always_inline bool is_on_stack_of(struct task_struct *task, const void 
 }
 
 /*
- * Whether the current thread runs kernel code of its own. An interrupt from user space and its
- * softirqs use the stack of the thread, but the thread is not in a system call then.
+ * Whether the current thread runs kernel code on its own behalf. An interrupt from user space and
+ * its softirqs also use the stack of the thread, but then the thread is not in a system call.
  */
 static __always_inline bool is_in_own_call(struct task_struct *task)
 {
@@ -38,9 +38,10 @@ static __always_inline bool is_in_own_call(struct task_struct *task)
 }
 
 /*
- * Whether the current thread uses an IP socket. Data over loopback is delivered in a softirq at the
- * end of that call. An interrupt can also run a softirq on top of a thread that has nothing to do
- * with the connection. close() has already removed its descriptor, and a UDP socket may not be
+ * Whether the current thread is in a call on an IP socket. At the end of such a call, a softirq
+ * delivers the data that the call sent over loopback. Without this test, the program would also
+ * accept a softirq of an interrupt, whose thread is unrelated to the connection. The class may be
+ * BLOCK_OTHER, because close() has already removed the descriptor, or because a UDP socket is not
  * connected.
  */
 static __always_inline bool is_in_transfer(struct task_struct *task)
@@ -60,12 +61,13 @@ static __always_inline bool is_in_transfer(struct task_struct *task)
 	return class == BLOCK_LOOPBACK || class == BLOCK_NETWORK || class == BLOCK_OTHER;
 }
 
-/* Who wakes a blocked thread. */
+/* The party that wakes a blocked thread: the current thread, no thread, or an unknown one. */
 enum awakening { BY_WAKER, BY_NOBODY, BY_UNKNOWN };
 
 /*
- * Returns who wakes a thread that is blocked in this class: `waker`, the current thread; nobody,
- * because a timeout, a signal or another interrupt does; or a thread that cannot be determined.
+ * Determines what wakes `task`, which is blocked in this class. Returns BY_WAKER for the current
+ * thread (`waker`), BY_NOBODY for a timeout, a signal or another interrupt, and BY_UNKNOWN if the
+ * program cannot distinguish these cases.
  */
 static __always_inline enum awakening awakening_of(struct task_struct *waker,
 						   struct task_struct *task, enum block_class class,
@@ -74,15 +76,15 @@ static __always_inline enum awakening awakening_of(struct task_struct *waker,
 	bool on_stack = waker->pid && is_on_stack_of(waker, context);
 	__u32 state = task_state(task);
 
-	/* The end of a child sends a signal, too. */
+	/* A child that ends also sends a signal, so a signal does not rule out the child. */
 	if (class != BLOCK_CHILD && has_signal(task, state))
 		return BY_NOBODY;
 	if (on_stack && is_in_own_call(waker))
 		return BY_WAKER;
-	/* Another softirq is a timeout, or delivers what any thread has sent. */
+	/* A softirq outside a transfer is a timeout, or delivers data that any thread has sent. */
 	if (class == BLOCK_LOOPBACK)
 		return waker->pid && is_in_transfer(waker) ? BY_WAKER : BY_UNKNOWN;
-	/* An interrupt; or a page fault, which can only release a lock of the kernel. */
+	/* This is an interrupt, or a page fault, which can only release a lock of the kernel. */
 	return on_stack && state & TASK_UNINTERRUPTIBLE ? BY_UNKNOWN : BY_NOBODY;
 }
 

@@ -38,7 +38,7 @@ static __always_inline struct task_account *mark_threads(struct task_struct *thr
 
 /*
  * Returns the next entry of the list. Returns 0 for an entry that is still being written. In that
- * case the rest is left for the next snapshot.
+ * case the remaining entries are left for the next snapshot.
  */
 static __always_inline __u32 next_listed(void)
 {
@@ -160,7 +160,7 @@ static __always_inline void write_carried(struct seq_file *seq, struct task_stru
 		/* A later change lists the process again. */
 		exchange(&row->listed, 0);
 		__builtin_memcpy(sample, row, sizeof(*sample));
-		/* The part after the moment of this snapshot belongs to the next one. */
+		/* Usage after the moment of this snapshot belongs to the next snapshot. */
 		if (sample->later_than == (__u32)sample_at && lists_threads && list_has_room() &&
 		    !exchange(&row->listed, 1))
 			list_number(task->tgid);
