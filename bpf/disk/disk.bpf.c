@@ -231,7 +231,7 @@ static __always_inline bool describe(struct disk_request *issued, struct request
 	queued = bpf_map_lookup_elem(&bios, &bio);
 	if (!queued) {
 		issued->key.user = DISK_USER_UNKNOWN;
-		/* A copy of a request (dm-multipath) has an `end_io`, and no task queued its bio. */
+		/* A copied request (dm-multipath) has an `end_io`, and no task queued its bio. */
 		if (began_after_start(request) && !BPF_CORE_READ(request, end_io))
 			add(&lost_bios, 1);
 		return true;

@@ -92,8 +92,8 @@ static __always_inline bool injects_idle(struct task_struct *task)
 
 /*
  * Whether the CPU was idle: it ran its idle task, or an idle injector, for which `slot->pid` is 0.
- * The code avoids branches, because each branch doubles the states of the verifier. For a pid of 0,
- * pid - 1 is negative.
+ * The code avoids branches, because each branch doubles the states of the verifier. If a pid is 0,
+ * the highest bit of pid - 1 is set.
  */
 static __always_inline bool was_idle(const struct cpu_slot *slot, struct task_struct *prev)
 {
