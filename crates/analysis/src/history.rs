@@ -1,7 +1,8 @@
 //! The last minutes in memory, with one point for each batch. It feeds the charts.
 //!
-//! A point holds the growth between two batches, so the points of any range add up. Its size is bounded. Owners and
-//! pairs beyond that are only in the sums of the node, and the point counts them.
+//! A point contains the growth between two batches, so the points of any range add up. The number
+//! of owners and pairs in a point is limited. Further owners and pairs are included only in the
+//! sums of the node, and the point contains their number.
 
 mod cpu;
 mod episodes;
@@ -37,7 +38,8 @@ pub type OwnerId = u32;
 pub struct TimelineLimits {
     /// Maximum number of points. A new point replaces the oldest.
     pub points: usize,
-    /// Maximum number of owners in a point. The owners with the most CPU time, waits and waits for them are kept.
+    /// Maximum number of owners in a point. A point keeps the owners with the most CPU time, the
+    /// longest waits, and the longest waits of others behind them.
     pub owners: usize,
     /// Maximum number of victim-culprit pairs in a point.
     pub pairs: usize,
@@ -72,23 +74,23 @@ impl Default for TimelineLimits {
 pub struct Hurt {
     /// The group that was hurt.
     pub party: Party,
-    /// Its number in the points, if it has one.
+    /// The number of the group in the points, if it has one.
     pub id: Option<OwnerId>,
-    /// The number of the culprit, if it has one.
+    /// The number of the culprit in the points, if it has one.
     pub culprit_id: Option<OwnerId>,
     pub kind: VerdictKind,
     /// The party to blame, if there is one.
     pub culprit: Option<Party>,
     /// The figures behind the verdict.
     pub reason: Reason,
-    /// Its wait for a CPU in the window, in nanoseconds.
+    /// The group's wait for a CPU in the window, in nanoseconds.
     pub wait_ns: u64,
-    /// The time that the verdict is about, in nanoseconds: that wait, or a stall.
+    /// The lost time that led to the verdict, in nanoseconds: `wait_ns`, or the time of a stall.
     pub hurt_ns: u64,
-    /// The parties that it waited for, the longest wait first; at most [`Self::BEHIND`].
+    /// The parties that the group waited for, the longest wait first; at most [`Self::BEHIND`].
     pub behind: Vec<WaitedFor>,
-    /// Since when it has had this verdict with this culprit without interruption: the start of the first such window,
-    /// in nanoseconds since 1970.
+    /// Start of the first window since which the group has had this verdict and culprit without
+    /// interruption, in nanoseconds since 1970.
     pub since_unix_ns: u64,
 }
 
@@ -97,13 +99,13 @@ impl Hurt {
     pub const BEHIND: usize = 4;
 }
 
-/// A party that had the CPU while a group waited.
+/// A party that had a CPU while a group waited for it.
 #[derive(Clone, Debug)]
 pub struct WaitedFor {
     pub party: Party,
-    /// Its number in the points, if it has one.
+    /// The number of the party in the points, if it has one.
     pub id: Option<OwnerId>,
-    /// How long the group waited for it in the window, in nanoseconds.
+    /// How long the group waited for the party in the window, in nanoseconds.
     pub wait_ns: u64,
 }
 
@@ -124,9 +126,9 @@ pub struct JudgedWindow {
     pub window_ns: u64,
     /// Groups that were hurt. Quiet groups are left out.
     pub findings: Vec<Hurt>,
-    /// Number of groups that were hurt but exceed the limit of findings.
+    /// Number of hurt groups beyond the limit of findings.
     pub more: usize,
-    /// The verdicts of those groups, if they have a number.
+    /// The verdicts of these further groups, if they have a number.
     pub unlisted: Box<[(OwnerId, VerdictKind)]>,
     /// The time of the groups' threads.
     pub accounts: Accounts,
@@ -188,8 +190,8 @@ impl Timeline {
         Some(point)
     }
 
-    /// Adds the report of a window that ended at `time_unix_ns`. Reports without measured waits are ignored, because
-    /// they would call every group quiet.
+    /// Adds the report of a window that ended at `time_unix_ns`. Ignores a report without measured
+    /// waits, because the verdict of every group would be `Quiet`.
     pub fn judge(&mut self, report: &WaitReport, level: Level, time_unix_ns: u64) {
         if !report.measured.has_waits() {
             self.episodes.clear();
@@ -201,7 +203,7 @@ impl Timeline {
             .collect();
         hurt.sort_by_key(|row| Reverse(row.verdict.hurt_ns()));
         let began = time_unix_ns.saturating_sub(report.window_ns);
-        // A verdict does not last over a gap.
+        // A gap ends every ongoing verdict.
         if let Some(last) = self.judged.back()
             && began > last.time_unix_ns + report.window_ns / 2
         {
@@ -280,7 +282,8 @@ impl Timeline {
 }
 
 impl JudgedWindow {
-    /// Returns the verdict of each owner that was hurt, whether its finding is listed or not. All others were quiet.
+    /// Returns the verdict of each hurt owner, including owners beyond the limit of findings. All
+    /// other owners were quiet.
     pub fn verdicts(&self) -> HashMap<OwnerId, VerdictKind> {
         let listed = self.findings.iter();
         let listed = listed.filter_map(|hurt| Some((hurt.id?, hurt.kind)));
@@ -289,8 +292,9 @@ impl JudgedWindow {
 }
 
 impl TimelineView {
-    /// Returns the last window that was judged at a time, in nanoseconds since 1970. Ignores a window that ended more
-    /// than twice its length before. In that case the next window was not recorded, or its waits were not measured.
+    /// Returns the last window that ended by this time (nanoseconds since 1970). Returns `None` if
+    /// that window ended more than twice its length before: the next window was then not recorded,
+    /// or its waits were not measured.
     pub fn judged_at(&self, unix_ns: u64) -> Option<&Arc<JudgedWindow>> {
         let mut before = self.judged.iter().rev();
         let last = before.find(|judged| judged.time_unix_ns <= unix_ns);

@@ -11,7 +11,7 @@ use crate::{CpuWindow, Party};
 
 /// Maximum number of CPUs in a point, from the lowest number.
 const CPUS: usize = 256;
-/// Owners listed for each CPU: those that had it longest.
+/// Maximum number of owners listed for a CPU. The owners that had the CPU longest are kept.
 const HOLDERS: usize = 3;
 
 /// One CPU between two batches. Times are in microseconds.
@@ -22,9 +22,10 @@ pub struct CpuPoint {
     pub elapsed_us: Micros,
     /// Time for which the CPU was not idle.
     pub busy_us: Micros,
-    /// Time that interrupts and the host took, as far as either is known; `None` if neither is.
+    /// Time that interrupts and the host took: the sum of the values that the kernel measures.
+    /// `None` if it measures neither.
     pub taken_us: Option<Micros>,
-    /// The owners that had the CPU, and for how long. Unused entries have the owner 0.
+    /// The owners that had the CPU, each with its time. Unused entries have the owner 0.
     pub holders: [(OwnerId, Micros); HOLDERS],
 }
 
@@ -36,15 +37,15 @@ pub struct CpuStrip {
     pub steps: Vec<CpuStep>,
 }
 
-/// One CPU in a step. Values are parts of its time, from 0 to 1.
+/// One CPU in a step. Values are fractions of the CPU's time, from 0 to 1.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct CpuStep {
-    /// The part in which the CPU was not idle; `None` if the CPU was offline or nothing was
+    /// Fraction in which the CPU was not idle; `None` if the CPU was offline or nothing was
     /// collected.
     pub busy: Option<f64>,
-    /// The part that interrupts and the host took; `None` if the kernel measures neither.
+    /// Fraction that interrupts and the host took; `None` if the kernel measures neither.
     pub taken: Option<f64>,
-    /// The owner that had the CPU longest, and its part.
+    /// The owner that had the CPU longest, and its fraction.
     pub holder: Option<(OwnerId, f64)>,
 }
 
@@ -104,7 +105,7 @@ impl Strips {
         }
     }
 
-    /// Adds a part of a point to a step. Only the first `most` CPUs of the point count.
+    /// Adds a part of a point to a step, for the first `most` CPUs of the point.
     pub(super) fn add(
         &mut self,
         cpus: &[CpuPoint],
@@ -170,7 +171,7 @@ mod tests {
         strips.add(&point(3, 800, [(7, 500), (8, 300), (0, 0)]), all, 0, 9);
         strips.add(&point(3, 400, [(8, 400), (0, 0), (0, 0)]), all, 0, 9);
         strips.add(&point(1, 0, [(0, 0); HOLDERS]), all, 1, 9);
-        // Not added: `most` is 0.
+        // Adds nothing, because `most` is 0.
         strips.add(&point(5, 0, [(0, 0); HOLDERS]), all, 1, 0);
         let strips = strips.finish();
         let numbers: Vec<u32> = strips.iter().map(|strip| strip.cpu).collect();

@@ -12,7 +12,7 @@ use super::{Hurt, JudgedWindow, OwnerId, TimelineView};
 use crate::report::Key;
 use crate::{Party, WaitReport, WaitReportRow};
 
-/// Maximum number of episodes of one group. Those that hurt least are left out.
+/// Maximum number of episodes of one group. The episodes with the least lost time are left out.
 const EPISODES: usize = 200;
 
 /// Windows in which a group had the same verdict because of the same culprit, without interruption.
@@ -27,17 +27,17 @@ pub struct Episode {
     pub culprit_id: Option<OwnerId>,
     /// Wait of the group for a CPU in these windows, in nanoseconds.
     pub wait_ns: u64,
-    /// The time that the verdicts are about, in nanoseconds.
+    /// The lost time that led to the verdicts, in nanoseconds.
     pub hurt_ns: u64,
     /// Length of these windows, in nanoseconds.
     pub judged_ns: u64,
-    /// End of the window in which it was hurt most, in nanoseconds since 1970.
+    /// End of the worst window, in which the group lost the most time, in nanoseconds since 1970.
     pub worst_unix_ns: u64,
-    /// The reason in that window.
+    /// The reason in the worst window.
     pub reason: Reason,
-    /// How much it was hurt in that window, in nanoseconds.
+    /// The time that the group lost in the worst window, in nanoseconds.
     worst_ns: u64,
-    /// The start of its first window, as the verdicts give it.
+    /// [`Hurt::since_unix_ns`], which is equal in all windows of the episode.
     since_unix_ns: u64,
 }
 
@@ -45,11 +45,11 @@ pub struct Episode {
 #[derive(Clone, Debug)]
 pub struct HurtGroup {
     pub party: Party,
-    /// Its number in the points, if it has one.
+    /// The number of the group in the points, if it has one.
     pub id: Option<OwnerId>,
-    /// Wait for a CPU in all its episodes, in nanoseconds.
+    /// The group's wait for a CPU in all its episodes, in nanoseconds.
     pub wait_ns: u64,
-    /// The time that all its verdicts are about, in nanoseconds.
+    /// The lost time that led to all its verdicts, in nanoseconds.
     pub hurt_ns: u64,
     pub episodes: Vec<Episode>,
 }
@@ -72,7 +72,8 @@ impl Episode {
         }
     }
 
-    /// Extends the episode by a window. Returns `false` if the window does not continue it.
+    /// Extends the episode by a window. Returns `false` if the window does not continue the
+    /// episode.
     fn goes_on(&mut self, hurt: &Hurt, window: &JudgedWindow) -> bool {
         if self.since_unix_ns != hurt.since_unix_ns {
             return false;
@@ -99,8 +100,8 @@ impl JudgedWindow {
 }
 
 impl TimelineView {
-    /// Returns the groups that were hurt in windows that overlap a range, those that were hurt most
-    /// first.
+    /// Returns the groups that were hurt in windows that overlap a range, in descending order of
+    /// lost time.
     pub fn episodes(&self, from_unix_ns: u64, to_unix_ns: u64) -> Vec<HurtGroup> {
         let mut groups: HashMap<Key, HurtGroup> = HashMap::new();
         for window in self.judged_within(from_unix_ns, to_unix_ns) {
@@ -113,7 +114,7 @@ impl TimelineView {
                     hurt_ns: 0,
                     episodes: Vec::new(),
                 });
-                // The name and the number may arrive late.
+                // Later windows can contain a name and a number that earlier ones lack.
                 group.party = hurt.party.clone();
                 group.id = hurt.id.or(group.id);
                 group.wait_ns += hurt.wait_ns;
@@ -127,7 +128,7 @@ impl TimelineView {
         let mut groups: Vec<HurtGroup> = groups.into_values().collect();
         groups.sort_by_cached_key(|it| (Reverse(it.hurt_ns), it.party.name(Level::Container)));
         for group in &mut groups {
-            // The points can have forgotten the group.
+            // The group may no longer be in any point.
             group.id = group.id.filter(|id| self.parties.contains_key(id));
             group.episodes.sort_by_key(|it| Reverse(it.hurt_ns));
             group.episodes.truncate(EPISODES);
@@ -136,9 +137,9 @@ impl TimelineView {
         groups
     }
 
-    /// Returns the sum of a group's accounts over the windows that lie mostly in a range. Without such an account,
-    /// returns the account in the last window before the end of the range, or `None` if that window has none for the
-    /// group.
+    /// Returns the sum of a group's accounts over the windows that are mostly within a range. If
+    /// these windows have no account of the group, returns the account of the last window before
+    /// the end of the range, or `None` if that window has none either.
     pub fn account(&self, id: OwnerId, from_unix_ns: u64, to_unix_ns: u64) -> Option<Account> {
         let mut sum: Option<Account> = None;
         let within = self.judged_within(from_unix_ns, to_unix_ns);
@@ -157,8 +158,8 @@ impl TimelineView {
         sum
     }
 
-    /// Returns the part of a range that the judged windows cover. Before the first window, that is the
-    /// part that the points cover.
+    /// Returns the start and end of the part of a range that the judged windows cover. Without
+    /// judged windows, uses the part that the points cover.
     pub fn judged_part(&self, from_unix_ns: u64, to_unix_ns: u64) -> (u64, u64) {
         let (windows, points) = (&self.judged, &self.points);
         let first_point = points.first().map(|it| it.time_unix_ns - it.length_ns);
@@ -203,7 +204,7 @@ pub struct Account {
     pub from_unix_ns: u64,
     /// End of the last window.
     pub to_unix_ns: u64,
-    /// Length of the windows that have the group.
+    /// Total length of the windows with an account of the group.
     pub judged_ns: u64,
     /// Time on a CPU.
     pub cpu_ns: u64,

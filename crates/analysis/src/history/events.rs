@@ -10,7 +10,7 @@ use noctule_model::{Event, ExitStatus, Origin, TcpChange, What};
 pub struct EventLogLimits {
     /// Maximum number of events.
     pub events: usize,
-    /// Maximum size in bytes, including paths and arguments.
+    /// Maximum total size of the events in bytes, including paths and arguments.
     pub bytes: usize,
 }
 
@@ -41,7 +41,7 @@ pub struct EventLog {
 struct Ring {
     events: VecDeque<Arc<Event>>,
     bytes: usize,
-    /// Number of forgotten events, and the time of the latest of them.
+    /// Number of dropped events, and the time of the latest one.
     forgotten: u64,
     forgotten_unix_ns: u64,
 }
@@ -56,7 +56,8 @@ impl EventLog {
         }
     }
 
-    /// Adds events, in order. Events about what existed before the agent started are left out.
+    /// Adds events, in order. Leaves out events about processes and sockets that existed before the
+    /// agent started.
     pub fn add(&mut self, events: impl IntoIterator<Item = Event>) {
         let news = |event: &Event| event.origin != Origin::Existing;
         for event in events.into_iter().filter(news) {
@@ -78,8 +79,8 @@ impl EventLog {
         inside
     }
 
-    /// Returns the number of forgotten events, ordinary and rare, and the time of the latest one (nanoseconds since
-    /// 1970). No later event was forgotten.
+    /// Returns the number of dropped events, ordinary and rare, and the time of the latest dropped
+    /// event (nanoseconds since 1970).
     pub fn forgotten(&self) -> (u64, u64) {
         let rings = [&self.rare, &self.ordinary];
         let count = rings.iter().map(|ring| ring.forgotten).sum();
@@ -103,8 +104,9 @@ impl Ring {
     }
 }
 
-/// Keeps at most `most` of these events, which must be in order of time. Signs of trouble are preferred, and then the
-/// latest events. A storm of short processes thus does not push an OOM kill out of an answer.
+/// Keeps at most `most` of these events, which must be in order of time. Prefers signs of trouble,
+/// and then the latest events. A storm of short processes thus does not push an OOM kill out of a
+/// response.
 pub fn at_most(mut events: Vec<Arc<Event>>, most: usize) -> Vec<Arc<Event>> {
     let rare = events.iter().filter(|event| is_rare(&event.what)).count();
     let ordinary = events.len() - rare;
