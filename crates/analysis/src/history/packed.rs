@@ -16,9 +16,9 @@ pub struct OwnerPoint {
     pub id: OwnerId,
     /// Time on a CPU, in microseconds.
     pub cpu_us: Micros,
-    /// Waits of others while it had the CPU, in microseconds.
+    /// Waits of other owners while this owner had the CPU, in microseconds.
     pub hurts_us: Micros,
-    /// Its waits by index of [`Cause`], in microseconds.
+    /// Waits of this owner by index of [`Cause`], in microseconds.
     pub wait_us: [Micros; Cause::ALL.len()],
 }
 
@@ -33,7 +33,7 @@ pub type OwnerLengths = (OwnerId, Lengths);
 pub struct PairPoint {
     /// The owner that waited.
     pub victim: OwnerId,
-    /// The owner that had the CPU meanwhile.
+    /// The owner that had the CPU during the wait.
     pub culprit: OwnerId,
     /// The wait, in microseconds.
     pub wait_us: Micros,
@@ -46,7 +46,7 @@ pub struct PointRows {
     pub owners: Vec<OwnerPoint>,
     /// Victim-culprit pairs, in descending order of wait.
     pub pairs: Vec<PairPoint>,
-    /// The CPUs that are online, in ascending order; at most 256.
+    /// The CPUs that were online, in ascending order; at most 256.
     pub cpus: Vec<CpuPoint>,
 }
 
@@ -54,12 +54,13 @@ pub struct PointRows {
 #[derive(Clone, Debug, Default)]
 pub struct PackedRows {
     rows: Box<[u8]>,
-    /// Packed separately, because queries seldom need them, and then for one owner.
+    /// Lengths of waits. They are packed separately, because few queries need them, and only for
+    /// one owner.
     lengths: Box<[u8]>,
 }
 
 impl PackedRows {
-    /// Packs rows and, for the owners that have room for them, the lengths of waits.
+    /// Packs rows, and the lengths of waits of some owners.
     pub fn new(rows: &PointRows, lengths: &[OwnerLengths]) -> Self {
         Self {
             rows: pack(rows),
@@ -72,7 +73,7 @@ impl PackedRows {
         unpack(&self.rows)
     }
 
-    /// Returns the lengths of an owner's waits; `None` if the owner is not in the point, or if there was no room.
+    /// Returns the lengths of an owner's waits; `None` if the point does not contain them.
     pub fn lengths_of(&self, owner: OwnerId) -> Option<Lengths> {
         let all: Vec<OwnerLengths> = unpack(&self.lengths);
         let own = all.into_iter().find(|(id, _)| *id == owner);

@@ -27,12 +27,12 @@ pub struct TimePoint {
     pub node: NodePoint,
     /// Rows of owners, of victim-culprit pairs, and of CPUs.
     pub rows: PackedRows,
-    /// Number of owners without a place. Their figures are only in the node's.
+    /// Number of owners beyond the limit. Only the figures of the node include them.
     pub more_owners: u32,
-    /// Number of pairs without a place. Their waits are in the figures of the victims.
+    /// Number of pairs beyond the limit. The figures of the victims include their waits.
     pub more_pairs: u32,
-    /// Energy of each zone in microjoules, in the order of the batch's zones; empty without a meter. `None` if the
-    /// meter could not be read at one of the ends or in between.
+    /// Energy of each zone in microjoules, in the order of the batch's zones; empty without a
+    /// meter. `None` if the meter could not be read at the start, at the end or in between.
     pub zones: Box<[Option<u64>]>,
 }
 
@@ -74,7 +74,7 @@ pub(super) struct Numbers {
     unnamed: Option<OwnerId>,
     next: OwnerId,
     parties: Arc<HashMap<OwnerId, Party>>,
-    /// The last container of each name.
+    /// The newest container with each name.
     containers: HashMap<String, OwnerId>,
     restarts: VecDeque<Restart>,
 }
@@ -83,9 +83,9 @@ pub(super) struct Numbers {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Restart {
     pub id: OwnerId,
-    /// Its new cgroup.
+    /// The new cgroup of the group.
     pub cgroup: CgroupId,
-    /// End of the interval in which its new cgroup first ran, in nanoseconds since 1970.
+    /// End of the interval in which the new cgroup first ran, in nanoseconds since 1970.
     pub time_unix_ns: u64,
 }
 
@@ -95,7 +95,7 @@ const RESTARTS: usize = 256;
 #[derive(Debug)]
 struct Numbered {
     id: OwnerId,
-    /// Sequence number of the last batch that named it.
+    /// Sequence number of the last batch that contained the subject.
     seen: u64,
 }
 
@@ -134,7 +134,7 @@ impl Numbers {
                 (id, owner.cloned().map(Party::Group))
             }
         };
-        // The owner's name may arrive late.
+        // A later batch can contain a name of the owner that earlier ones lack.
         if let Some(party) = party
             && self.parties.get(&id) != Some(&party)
         {
@@ -153,8 +153,8 @@ impl Numbers {
         id
     }
 
-    /// Returns the new cgroup of a party that replaces another cgroup at the same path, or another container of the
-    /// same name.
+    /// Returns the new cgroup of a party that replaces another cgroup at the same path, or another
+    /// container with the same name.
     fn restarted(&mut self, id: OwnerId, party: &Party) -> Option<CgroupId> {
         let Party::Group(owner) = party else {
             return None;
@@ -172,7 +172,8 @@ impl Numbers {
         is_restart.then_some(owner.cgroup)
     }
 
-    /// Returns whether an older container has the same name. A name may arrive late.
+    /// Returns whether an older container has the same name. The name of a container can become
+    /// known after its number was assigned.
     fn is_newer_container(&mut self, id: OwnerId, owner: &Owner) -> bool {
         let named = owner.container.as_ref().and_then(|it| it.name.as_ref());
         let (Subject::Container(_), Some(_)) = (owner.subject(), named) else {
@@ -203,7 +204,7 @@ impl Numbers {
         self.restarts.iter().copied().collect()
     }
 
-    /// Drops subjects that are in no point, and restarts before the oldest point.
+    /// Drops subjects that no point contains, and restarts before the oldest point.
     pub(super) fn forget(&mut self, oldest: &TimePoint) {
         self.restarts
             .retain(|it| it.time_unix_ns >= oldest.time_unix_ns);
@@ -229,7 +230,7 @@ impl Numbers {
     }
 }
 
-/// An owner that competes for a place in the point.
+/// An owner that may get a row in the point.
 struct Candidate<'a> {
     row: &'a SubjectRow,
     before: Option<&'a SubjectRow>,
@@ -402,7 +403,7 @@ fn zones(first: &Batch, last: &Batch) -> Box<[Option<u64>]> {
     let grown = now.iter().enumerate().map(|(at, reading)| {
         // A zone that just appeared has no growth yet.
         let earlier = before.get(at)?;
-        // In any other state, the reading is an older one.
+        // If the state is not on, the reading is from an earlier batch.
         let is_on = |it: &ZoneReading| it.state == FeatureState::On;
         let known = is_on(reading) && is_on(earlier) && reading.gaps == earlier.gaps;
         known.then(|| reading.energy_uj.saturating_sub(earlier.energy_uj))

@@ -46,9 +46,9 @@ pub struct TimeSpan {
     pub cpus: u32,
     /// The CPUs shown one by one, in ascending order.
     pub strips: Vec<CpuStrip>,
-    /// Number of points that had no place for some owners.
+    /// Number of points that lack some owners because of the limit.
     pub crowded: usize,
-    /// Number of points that had no place for some pairs.
+    /// Number of points that lack some pairs because of the limit.
     pub crowded_pairs: usize,
     /// Sequence number of the last batch.
     pub sequence: u64,
@@ -57,7 +57,7 @@ pub struct TimeSpan {
 /// Sums over one step. Times are in nanoseconds.
 #[derive(Clone, Debug, Default)]
 pub struct SpanStep {
-    /// The time in this step for which there are points; 0 for a gap.
+    /// The time in this step that points cover; 0 for a gap.
     pub covered_ns: u64,
     /// Elapsed time summed over all CPUs.
     pub elapsed_ns: u64,
@@ -73,13 +73,14 @@ pub struct SpanStep {
     pub steal_included_ns: Option<u64>,
     /// Waits by index of [`Cause`].
     pub wait_ns: [u64; Cause::ALL.len()],
-    /// Histogram of the lengths of waits, spread like events. For an owner, points that did not keep its waits are left
-    /// out.
+    /// Histogram of the lengths of waits, spread like events. The histogram of an owner excludes
+    /// points that did not keep the owner's waits.
     pub lengths: Histogram,
     /// Number of points that did not keep the histogram of the owner's waits.
     pub lengths_missing: usize,
-    /// Events of the machine. The events of a point are assumed to be spread evenly over its time. If a point extends
-    /// beyond the range, the count is rounded up, so adjacent ranges may both include an event.
+    /// Events of the machine. The events of a point are assumed to be spread evenly over its time.
+    /// If a point extends beyond the range, the count is rounded up, so two adjacent ranges may
+    /// both include the same event.
     pub events: EventCounters,
     /// Number of losses, spread like events.
     pub losses: u64,
@@ -96,7 +97,8 @@ pub struct SpanStep {
 pub struct ZoneSum {
     /// Energy in microjoules.
     pub energy_uj: u64,
-    /// The part of the step in which the meter was read, in nanoseconds; 0 if it could not be read.
+    /// The time in the step that readings of the meter cover, in nanoseconds; 0 if the meter could
+    /// not be read.
     pub covered_ns: u64,
 }
 
@@ -106,9 +108,9 @@ pub struct OwnerSum {
     pub id: OwnerId,
     /// Time on a CPU.
     pub cpu_ns: u64,
-    /// Waits of others while it had the CPU.
+    /// Waits of other owners while this owner had the CPU.
     pub hurts_ns: u64,
-    /// Its waits by index of [`Cause`].
+    /// Waits of this owner by index of [`Cause`].
     pub wait_ns: [u64; Cause::ALL.len()],
     /// CPU time in each step.
     pub steps: Vec<u64>,
@@ -126,7 +128,7 @@ pub struct PairSum {
 }
 
 impl OwnerSum {
-    /// Returns its whole wait, in nanoseconds.
+    /// Returns the owner's total wait, in nanoseconds.
     pub fn waited_ns(&self) -> u64 {
         self.wait_ns.iter().sum()
     }
@@ -179,8 +181,8 @@ impl TimelineView {
         range
     }
 
-    /// Returns the length of a step. It is whole seconds, so that boundaries do not move as time goes on, and at least
-    /// the median length of the points.
+    /// Returns the length of a step. The length is at least the median length of the points. It is
+    /// a whole number of seconds, so that step boundaries do not move over time.
     fn step_ns(&self, query: &TimeSpanQuery) -> u64 {
         let length = query.to_unix_ns.saturating_sub(query.from_unix_ns);
         let step_ns = length.div_ceil(query.steps.max(1) as u64);
@@ -217,13 +219,15 @@ struct Part {
     to_ns: u64,
     /// Length of the point.
     of_ns: u64,
-    /// Whether this is the first part of the point in the range, and whether it is the last.
+    /// Whether this is the first part of the point in the range.
     is_first: bool,
+    /// Whether this is the last part of the point in the range.
     is_last: bool,
 }
 
 impl Part {
-    /// Returns this part of an amount. The parts of a point add up exactly to the whole.
+    /// Returns the share of this part in an amount of the whole point. The shares of all parts add
+    /// up exactly to `whole`.
     fn of(self, whole: u64) -> u64 {
         let until = |ns: u64| match ns >= self.of_ns {
             true => whole,
@@ -236,8 +240,9 @@ impl Part {
         }
     }
 
-    /// Returns this part of a number of discrete things. Each is placed in the middle of its share of the point, so a
-    /// single one is in the middle of the point. Parts beyond the range are rounded up.
+    /// Returns how many of `whole` discrete items are in this part. The point is divided into
+    /// `whole` equal intervals with an item in the middle of each, so a single item is in the
+    /// middle of the point. If the point extends beyond the range, the number is rounded up.
     fn count(self, whole: u64) -> u64 {
         let of = u128::from(self.of_ns);
         let until = |ns: u64, up: u128| match ns >= self.of_ns {
@@ -417,7 +422,7 @@ impl SpanStep {
     }
 }
 
-/// The waits of a point to be shown: those of the machine or of one owner.
+/// The waits of a point, of the machine or of one owner.
 #[derive(Default)]
 struct PointWaits {
     /// Waits by index of [`Cause`].
@@ -440,7 +445,7 @@ impl PointWaits {
             };
         };
         let Some(owner) = rows.owners.iter().find(|owner| owner.id == of) else {
-            // The owner did nothing, or had no place.
+            // The owner did nothing, or was beyond the limit of owners.
             return Self {
                 missing: point.more_owners > 0,
                 ..Self::default()

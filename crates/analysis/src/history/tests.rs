@@ -8,15 +8,15 @@ use super::*;
 use crate::ReportBuilder;
 
 const SECOND: u64 = 1_000_000_000;
-/// A time at which every step begins.
+/// A time that is a step boundary in all these tests.
 const START: u64 = 1_700_000_100 * SECOND;
 
 fn subject(name: &str) -> Subject {
     Subject::Unit(name.into())
 }
 
-/// Returns the batch of one second. Each name has used the CPU for `used` times the seconds so far. The first name has
-/// waited as long for the second.
+/// Returns the batch after `at` seconds. By then each group has used the CPU for `used` times `at`,
+/// and the first group has waited as long for the second one.
 fn batch(at: u64, names: &[&str], used: u64) -> Arc<Batch> {
     let rows = names.iter().enumerate().map(|(number, name)| {
         let owner = Owner {
@@ -166,7 +166,8 @@ fn ticks(millis: impl IntoIterator<Item = u64>) -> TimelineView {
 
 #[test]
 fn a_long_interval_and_a_late_tick_leave_no_gap() {
-    // An interval of 5 s, then one of 1 s with one late tick, and one in which each tick is late by a different time.
+    // The cases: an interval of 5 s; an interval of 1 s with one late tick; and an interval of 1 s
+    // in which each tick is late by a different time.
     let late = (0..=60).map(|at| at * 1000 + if at == 30 { 1900 } else { 0 });
     let late = late.filter(|at| *at != 31_000);
     let jitter = (0..=60).map(|at| at * 1000 + at * 37 % 80);
@@ -198,7 +199,8 @@ fn a_long_interval_and_a_late_tick_leave_no_gap() {
             .map(|b| b.events[EventCounter::OomKills]);
         assert_eq!(kills.sum::<u64>(), 8, "each is counted once");
     }
-    // Steps shorter than the interval are lengthened. A span that ends within a point gets its part of the point.
+    // Steps are at least as long as the interval. A span that ends within a point gets a part of
+    // the point.
     let range = ticks((0..=12).map(|at| at * 5000)).range(&query(20, 33, 150));
     let covered: Vec<u64> = range
         .buckets
@@ -208,8 +210,8 @@ fn a_long_interval_and_a_late_tick_leave_no_gap() {
     assert_eq!(covered, [5, 5, 3]);
 }
 
-/// Returns the events in each step of a range. The ticks are in milliseconds. Each tick but the first had `kills` kills
-/// and losses, and as many waits of one length.
+/// Returns the events in each step of a range. The ticks are in milliseconds. Each tick except the
+/// first has `kills` kills, as many losses, and as many waits of equal length.
 fn counted(millis: &[u64], kills: u64, query: &TimeSpanQuery) -> Vec<u64> {
     let mut history = Timeline::new(TimelineLimits::default());
     for (sequence, at) in (0..).zip(millis) {
@@ -239,12 +241,13 @@ fn counted(millis: &[u64], kills: u64, query: &TimeSpanQuery) -> Vec<u64> {
 #[test]
 fn a_count_is_where_most_of_its_point_is_and_never_vanishes() {
     let all = query(0, 4, 4);
-    // If a point crosses a boundary, the larger part gets a single event. Many events are divided.
+    // If a point crosses a boundary, a single event counts in the step with the larger part of the
+    // point. Many events are divided.
     assert_eq!(counted(&[900, 1900], 1, &all), [0, 1, 0, 0]);
     assert_eq!(counted(&[100, 1100], 1, &all), [1, 0, 0, 0]);
     assert_eq!(counted(&[500, 1500], 1, &all), [1, 0, 0, 0]);
     assert_eq!(counted(&[500, 1500], 7, &all), [4, 3, 0, 0]);
-    // An event of a point that extends beyond either end may be inside, so it counts.
+    // If a point extends beyond the range, its event may be inside the range, so it counts.
     for (from, to) in [(0, 2), (2, 4)] {
         for (first, last) in [(1100, 2100), (1900, 2900), (1400, 2600)] {
             let steps = counted(&[first, last], 1, &query(from, to, 2));
@@ -312,7 +315,7 @@ fn who_is_in_no_point_is_forgotten() {
 #[test]
 fn a_point_of_hours_has_all_that_was_used_and_waited() {
     let mut history = Timeline::new(TimelineLimits::default());
-    // One hour of a machine on which an owner used 64 CPUs, and waited as long.
+    // In an hour, an owner used 64 CPUs and waited for as long.
     history.observe(&batch(0, &["a", "b"], 64 * SECOND));
     history.observe(&batch(3600, &["a", "b"], 64 * SECOND));
     let view = history.view();
@@ -552,7 +555,8 @@ fn of_too_many_events_the_last_are_kept_and_signs_of_trouble_first() {
 #[test]
 fn a_meter_that_cannot_be_read_is_a_gap_and_no_spike() {
     let mut history = Timeline::new(TimelineLimits::default());
-    // The meter was read in each second but the third and fourth. The next reading includes the energy of both.
+    // The meter was read in each second except the third and fourth. The next reading includes the
+    // energy of these two seconds.
     for (at, read) in [0, 1, 2, 2, 2, 5, 6].into_iter().enumerate() {
         let at = at as u64;
         let reading = ZoneReading {
@@ -670,7 +674,7 @@ fn account_of_a_group_is_the_sum_of_the_windows_in_the_range() {
         (START + SECOND, START + 3 * SECOND)
     );
     assert!(sum.has_blocked);
-    // After the last window, the last one counts as long as its verdict does.
+    // For a range after the last window, the account of that window counts as long as its verdict.
     assert_eq!(account(5, 6).expect("the last").judged_ns, SECOND);
     assert_eq!(account(50, 60), None);
     assert_eq!(view.account(*id + 1, 0, START + 4 * SECOND), None);
@@ -712,7 +716,7 @@ fn a_container_with_a_new_id_under_the_same_name_is_a_restart() {
         }),
         ..Owner::unknown(CgroupId(1))
     };
-    // The name of the second one arrives late.
+    // The name of the second container becomes known later.
     let owners = [
         container("one", Some("web")),
         container("one", Some("web")),

@@ -1,8 +1,10 @@
-//! Merges batches into fewer points: a recording may have more batches than a history has points.
+//! Selects batches for a history, because a recording can have more batches than a history has
+//! points.
 
 use noctule_model::Batch;
 
-/// Selects the batches of a recording to add to a history. It must receive every batch, in order.
+/// Selects the batches of a recording to add to a history. The caller must pass every batch, in
+/// order.
 #[derive(Debug)]
 pub struct Thinned {
     every: u64,
@@ -12,7 +14,7 @@ pub struct Thinned {
 }
 
 impl Thinned {
-    /// Selects one of `every` batches; at least 1.
+    /// Creates a selection of every `every`th batch. `every` is at least 1.
     pub fn new(every: u64) -> Self {
         Self {
             every: every.max(1),
@@ -21,8 +23,8 @@ impl Thinned {
         }
     }
 
-    /// Takes the next batch, and returns the batches to add to the history, in order. The last two batches of a
-    /// recording are always returned, because tables show the last interval.
+    /// Takes the next batch, and returns the batches to add to the history, in order. Always
+    /// returns the last two batches of a recording, because tables show the last interval.
     pub fn take(&mut self, mut batch: Batch, is_last: bool) -> impl Iterator<Item = Batch> + use<> {
         let mut chosen = [None, None];
         if let Some(skipped) = self.skipped.take() {
