@@ -17,7 +17,7 @@ use crate::wait_report::Party;
 pub enum DiskParty {
     /// A group whose tasks queued the requests.
     Party(Party),
-    /// Requests that belong to no group.
+    /// A user that is not a group.
     Nobody(DiskUser),
 }
 
@@ -48,7 +48,7 @@ impl DiskParty {
         }
     }
 
-    /// Returns whether it is this party.
+    /// Returns whether the user is this party.
     pub fn is(&self, party: &Party, level: Level) -> bool {
         matches!(self, Self::Party(own) if own.key(level) == party.key(level))
     }
@@ -63,7 +63,7 @@ pub struct DiskReport {
     pub number: (u32, u32),
     /// Time during which the device had at least one request, in nanoseconds; `None` if the kernel does not count it.
     pub busy_ns: Option<u64>,
-    /// Its users, in descending order of device time.
+    /// Users of the device, in descending order of device time.
     pub users: Vec<(DiskParty, DiskUse)>,
 }
 
@@ -83,8 +83,9 @@ impl DiskReport {
     }
 }
 
-/// Returns the other group with the most device time on the device that the party used most, and its part of the device
-/// time of all users; `None` if the party used no device.
+/// Finds the device that the party used most. Returns the other group with the most device time on
+/// this device, and that group's share of the total device time. Returns `None` if the party used
+/// no device.
 pub(crate) fn rival(disks: &[DiskReport], party: &Party, level: Level) -> Option<(Party, f64)> {
     let own_ns = |disk: &&DiskReport| {
         let own = disk.of(party, level);
