@@ -14,7 +14,7 @@ const NAMED: usize = 3;
 /// Surroundings of a row in the window.
 #[derive(Clone, Debug, Default)]
 pub struct Surroundings {
-    /// The group's runnable threads, and the CPUs that they may use; `None` if not known.
+    /// The group's runnable threads, and the CPUs that these threads may use; `None` if unknown.
     pub room: Option<ThreadRoom>,
     /// CPUs online at the end of the window.
     pub cpus: u32,

@@ -34,7 +34,7 @@ pub(super) fn of(victims: &[WaitReportRow], level: Level) -> Sums {
 }
 
 impl Sums {
-    /// Stores the sums in the rows of the culprits.
+    /// Moves each sum into the row of its culprit.
     pub(super) fn note(mut self, rows: &mut [WaitReportRow], level: Level) {
         for row in rows {
             row.hurts = self.0.remove(&row.party.key(level)).unwrap_or_default();

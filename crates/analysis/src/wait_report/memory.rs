@@ -1,4 +1,5 @@
-//! Finds the memory limit that held a row back, and how much of its disk reads memory caused.
+//! Finds the memory limit that held a row back, and the share of the row's disk reads that read
+//! evicted pages again.
 
 use std::collections::{HashMap, HashSet};
 
@@ -8,28 +9,30 @@ use super::parent::is_below;
 use super::quota::Member;
 use super::{Party, WaitReportRow};
 
-/// A reading of 1/EARLIER of the window before its start counts as one at its start.
+/// A reading from shortly before the window (up to 1/EARLIER of the window's length) counts as a
+/// reading at its start.
 const EARLIER: u64 = 10;
 
-/// The growth of each group's account of memory in a window.
+/// The growth of each group's memory figures in a window.
 pub(super) struct Memories<'a>(Vec<Growth<'a>>);
 
-/// The growth of an account from the last reading before the window to the last one in the window.
+/// The growth of a group's figures from the last reading before the window to the last reading in
+/// the window.
 struct Growth<'a> {
     last: &'a MemoryRow,
-    /// Whether nearly all of it is in the window. A group is read again only when it waits, so the
-    /// reading before the window may be much older.
+    /// Whether nearly all of the growth is in the window. A group is read again only when it waits,
+    /// so the reading before the window may be much older than the window.
     is_dated: bool,
-    /// `None` if it was not read before, or if something else was counted then.
+    /// `None` if there is no earlier reading, or if the kernel counted something else then.
     hits: Option<u64>,
     reread_bytes: Option<u64>,
     read_bytes: Option<u64>,
 }
 
 impl<'a> Memories<'a> {
-    /// Compares the rows of the first batch with those of the last one, or when their groups were
-    /// removed. `began` returns whether the group began in the window. Rows that were not read in
-    /// the window are left out.
+    /// Compares the rows of the first batch with the last row of each group: its row in the last
+    /// batch, or before its removal. `began` returns whether the group was created in the window.
+    /// Leaves out rows that were not read in the window.
     pub(super) fn between(
         first: &Batch,
         window_ns: u64,
@@ -42,7 +45,7 @@ impl<'a> Memories<'a> {
         let earliest_ns = first.taken_ns.saturating_sub(window_ns / EARLIER);
         let grown = last.map(|row| {
             let known = before.get(&row.cgroup).copied();
-            // Another group had the path before, so this one was made since.
+            // If another group had the path before, this group was created since.
             let is_new = known.is_none() && (paths.contains(&*row.path) || began(&row.path));
             let since = |of: fn(&MemoryRow) -> Option<u64>| match known {
                 Some(known) => of(row)?.checked_sub(of(known)?),
@@ -59,8 +62,8 @@ impl<'a> Memories<'a> {
         Self(grown.collect())
     }
 
-    /// Returns how memory held a row with these members; `None` if the row is not a group, or if
-    /// nothing is known.
+    /// Returns how memory held a row with these members back; `None` if the row is not a group, or
+    /// if nothing is known.
     pub(super) fn of(&self, row: &WaitReportRow, members: &[Member]) -> Option<MemoryUse> {
         let Party::Group(owner) = &row.party else {
             return None;
@@ -80,7 +83,7 @@ impl<'a> Memories<'a> {
                 under_oom: it.last.under_oom,
             })
         });
-        // An account includes the descendants.
+        // The figures of a group include its descendants, so only outermost groups are added up.
         let is_outermost = |path: &str| {
             let mut paths = members.iter().map(|member| &*member.path);
             paths.clone().any(|it| it == path) && !paths.any(|it| it != path && is_below(path, it))

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use super::{Party, WaitReportRow};
 
-/// Minimum number of groups to merge. Fewer are named one by one.
+/// Minimum number of groups to merge. Fewer groups are named one by one.
 const MANY: usize = 5;
 
 /// Returns the deepest common ancestor of many culprits, and the wait that they caused. The

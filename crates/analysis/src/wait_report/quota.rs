@@ -20,7 +20,7 @@ pub(super) struct Member {
 const PERIOD_NS: u64 = 100_000_000;
 
 /// Maximum number of periods that the kernel counts after the last thread of a group ends: the
-/// current one, and another before the timer stops.
+/// current period, and another one before the timer stops.
 const AFTER_THE_END: u64 = 2;
 
 /// A quota that did not throttle is considered if at least this fraction of it was used.
@@ -29,7 +29,7 @@ const NEARLY_USED: f64 = 0.9;
 /// Quotas that throttled in a window, or nearly did.
 pub(super) struct Throttled<'a>(Vec<Growth<'a>>);
 
-/// The growth of a quota's account in a window.
+/// The growth of a quota's counts in a window.
 struct Growth<'a> {
     path: &'a str,
     cpus: f64,
@@ -45,7 +45,7 @@ struct Growth<'a> {
 
 /// Figures for the time in which the quota had not run out.
 struct Open {
-    /// This time as a fraction of the time for which the groups below wanted the CPU.
+    /// The open time as a fraction of the time for which the groups below wanted the CPU.
     wanted: f64,
     /// CPU time that the groups below could still have used, in nanoseconds.
     unused_ns: f64,
@@ -55,8 +55,8 @@ struct Open {
 
 impl<'a> Throttled<'a> {
     /// Compares the quotas at the start of the window with the quotas at its end, or at the removal
-    /// of their cgroups. `began` returns whether the cgroup of a quota began in the window.
-    /// `groups` holds the usage of all groups.
+    /// of their cgroups. `began` returns whether the cgroup of a quota was created in the window.
+    /// `groups` contains the usage of all groups.
     pub(super) fn between(
         first: &[QuotaRow],
         last: impl Iterator<Item = &'a QuotaRow>,
@@ -176,8 +176,9 @@ impl<'a> Growth<'a> {
         }
     }
 
-    /// Returns figures for the time in which the quota had not run out. Threads may wait in parallel, so the exact time
-    /// for which the group wanted the CPU is unknown. Their sum is used, up to the whole window.
+    /// Returns figures for the time in which the quota had not run out. Threads may wait in
+    /// parallel, so the exact time for which the group wanted the CPU is unknown. The sum over its
+    /// threads is used, up to the length of the window.
     fn open(&self, window_ns: u64) -> Open {
         let period_ns = self.period_ns as f64;
         let window_ns = window_ns as f64;

@@ -1,4 +1,4 @@
-//! The parties that ended the blocks of a group, which its threads waited for.
+//! Attributes the blocked time of a group to the parties that ended the blocks.
 
 use std::cmp::Reverse;
 use std::collections::HashMap;
@@ -13,20 +13,21 @@ use super::{Growth, Party, WaitReportRow};
 use crate::ReportBuilder;
 use crate::report::Key;
 
-/// The blocked time of a row in one class, by the party that ended the blocks. The parts add up to
-/// `blocked_ns`.
+/// The blocked time of a row in one class, by the party that ended the blocks. The other times add
+/// up to `blocked_ns`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Released {
     pub class: BlockClass,
     /// Total blocked time in the class, in nanoseconds.
     pub blocked_ns: u64,
-    /// Blocks that a party ended, in descending order of time.
+    /// Parties that ended blocks, in descending order of blocked time.
     pub by: Vec<ReleasedBy>,
-    /// Blocks that a timeout, a signal or another interrupt ended.
+    /// Time of blocks that a timeout, a signal or another interrupt ended.
     pub nobody_ns: u64,
-    /// Blocks that lasted beyond the end of the window, or whose thread left the group meanwhile.
+    /// Time of blocks that lasted beyond the end of the window, or whose thread left the group
+    /// meanwhile.
     pub open_ns: u64,
-    /// The rest: nothing shows who ended these blocks, or the table had no room for them.
+    /// Time of all other blocks: there is no evidence of the releaser, or the table was full.
     pub unknown_ns: u64,
 }
 
@@ -36,17 +37,18 @@ pub struct ReleasedBy {
     pub party: Party,
     /// Whether the party is the row itself.
     pub is_own: bool,
-    /// Length of the blocks, in nanoseconds.
+    /// Total length of the blocks, in nanoseconds.
     pub blocked_ns: u64,
-    /// The process of the party that ended the most blocked time, and that time.
+    /// The process of the party that ended the most blocked time.
     pub process: ProcessId,
+    /// The blocked time that this process ended, in nanoseconds.
     pub process_ns: u64,
     /// The command name of that process; `None` if no batch listed it.
     pub comm: Option<String>,
 }
 
 impl Released {
-    /// Returns the time of blocks that a party ended.
+    /// Returns the total time of the blocks that parties ended.
     pub fn released_ns(&self) -> u64 {
         self.by
             .iter()
@@ -55,9 +57,9 @@ impl Released {
 }
 
 impl WaitReportRow {
-    /// Returns the other groups that ended the row's waits for locks, and the length of those
-    /// waits, in descending order; `None` if that is not measured. A group that only wakes its own
-    /// pool of threads is not included.
+    /// Returns the other groups that ended the row's waits for locks, each with the length of these
+    /// waits, in descending order; `None` if releasers are not measured. Leaves out the row itself,
+    /// which may only wake a pool of its own threads.
     pub(crate) fn lock_holders(&self) -> Option<Vec<(&Party, u64)>> {
         let mut classes = self.released.as_ref()?.iter();
         let lock = classes.find(|it| it.class == BlockClass::Lock);
@@ -168,9 +170,9 @@ impl Releases {
             let ns = u64::from(threads)
                 .wrapping_mul(now_ns)
                 .wrapping_sub(since_ns);
-            // Negative if the threads blocked after the time of the batch.
+            // The sum is negative if the threads blocked after the time of the batch.
             let ns = u64::try_from(ns.cast_signed()).unwrap_or(0);
-            // Blocks that began before the window count from its start on.
+            // A block that began before the window counts from the start of the window.
             let ns = ns.min(window_ns.saturating_mul(threads.into()));
             self.parts(victim, class, owners).open_ns += ns;
         }
@@ -193,8 +195,9 @@ impl Releases {
         all
     }
 
-    /// Makes the parts add up to the whole. The parts are read after the whole, so they can exceed it
-    /// by a little. Each is then reduced in proportion.
+    /// Computes the times of a class, which add up to `blocked_ns`. The parts are read after
+    /// `blocked_ns`, so their sum can slightly exceed it. In that case each part is reduced in
+    /// proportion.
     fn close(&self, own: &Key, class: BlockClass, blocked_ns: u64, parts: &Parts) -> Released {
         let ended = parts
             .by
@@ -271,8 +274,8 @@ mod tests {
         row(BlockEnd::Released(releaser), blocked_ns)
     }
 
-    /// Returns the row of a victim that was blocked for `lock_ns`. The last 100 ns are a block that
-    /// has not ended.
+    /// Returns the row of a victim that was blocked on locks for `lock_ns`. The last block has
+    /// lasted for 100 ns and has not ended.
     fn victim(lock_ns: u64, rows: Vec<ReleaseRow>) -> WaitReportRow {
         let group = |id| CgroupRow {
             id,
@@ -359,7 +362,7 @@ mod tests {
         };
         assert_eq!(culprits(&held(&[500, 200, 100])), (true, 1));
         assert_eq!(culprits(&held(&[300, 200, 5])), (true, 1));
-        // No group held half of the lock, and the last one less than 1% of it.
+        // No group ended half of the blocked time, and the last group ended less than 1%.
         assert_eq!(culprits(&held(&[300, 290, 90, 5])), (false, 3));
         assert_eq!(culprits(&held(&[200, 190, 180, 170])), (false, 3));
     }

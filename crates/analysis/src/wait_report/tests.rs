@@ -330,8 +330,8 @@ fn the_quota_that_throttled_most_is_the_one_that_held() {
         throttled_ns,
         ended: false,
     };
-    // The victim existed before, but its quota was read only later, so it is unknown which periods
-    // belong to the window.
+    // The victim existed before the window, but its quota was first read in the window. Which
+    // periods belong to the window is therefore unknown.
     let first = Batch {
         cgroups: vec![CgroupRow {
             counters: Counters::default(),
@@ -570,7 +570,8 @@ fn a_culprit_and_a_victim_that_are_listed_no_more_keep_their_names_in_the_window
         cell(30, of(10), 8),
     ];
     builder.add(batch(&[10, 20, 30], blames));
-    // Both rows disappear: the waits for the culprit become unnamed, and the victim is dropped.
+    // The rows of the culprit and the victim disappear: the waits for the culprit become unnamed,
+    // and the victim is dropped.
     builder.add(batch(&[10], vec![cell(10, Group::Unnamed, 45)]));
     let report = builder.waits(Level::Cgroup, false, &Thresholds::default());
     let reported = |name: &str| {

@@ -5,7 +5,7 @@ use noctule_model::{MemoryLimit, MemoryRow};
 use super::*;
 
 const MIB: u64 = 1 << 20;
-/// When the windows begin.
+/// Start of the windows.
 const START: u64 = 100 * SECOND;
 
 /// Returns the memory of a group that reached its limit `hits` times, and read `read` MiB, of which
@@ -68,7 +68,7 @@ fn disk_waits_of_a_group_at_its_limit_are_those_of_the_limit() {
             VerdictKind::HeldByMemoryLimit,
             Some("/docker"),
         ),
-        // No evicted pages were read again, or only few.
+        // No or only few evicted pages were read again.
         (((9, 5, 105), idle, idle), VerdictKind::HeldByDisk, None),
         (((9, 25, 105), idle, idle), VerdictKind::HeldByDisk, None),
         // No limit was reached.
@@ -160,7 +160,7 @@ fn figures_that_the_kernel_does_not_give_are_no_evidence() {
             without_hits(&after),
             VerdictKind::HeldByReclaim,
         ),
-        // The kernel begins to count what the group itself reads.
+        // The kernel starts to count the bytes that the group itself reads.
         (row((5, 5, 500)), after, VerdictKind::HeldByDisk),
     ];
     for (before, after, kind) in cases {
