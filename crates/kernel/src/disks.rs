@@ -26,7 +26,7 @@ const HOOKS: [&str; 6] = [
     "block_rq_complete",
 ];
 
-/// Bits of the minor number in a device number of the kernel.
+/// Number of bits of the minor number in the kernel's device numbers.
 const MINOR_BITS: u32 = 20;
 
 // SAFETY: integers only; the assertions in disk/abi.h rule out padding.
@@ -77,8 +77,8 @@ impl Disks {
         })
     }
 
-    /// Returns the use of each device. A request is counted when it completes. Then deletes the rows
-    /// of `released` cgroups, which no longer exist.
+    /// Returns the use of each device. The programs count a request when it completes. Deletes the
+    /// rows of `released` cgroups, which no longer exist, after reading them.
     pub fn read(&mut self, released: &[CgroupId]) -> Result<Vec<Disk>, Error> {
         let maps = &self.skel.maps;
         let devices = table::entries(&maps.devices, "the table of disks")?;

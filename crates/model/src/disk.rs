@@ -4,7 +4,7 @@ use std::ops::AddAssign;
 
 use crate::{CgroupId, Cumulative};
 
-/// Whom a request belongs to.
+/// The user that a request is charged to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum DiskUser {
     /// The tasks of a cgroup.
@@ -84,10 +84,10 @@ impl AddAssign<&DiskUse> for DiskUse {
     }
 }
 
-/// A block device with requests, and who used it since the programs were attached.
+/// A block device with requests, and its users since the programs were attached.
 ///
 /// A request to a stacked device, such as a loop device, causes requests to the devices below it.
-/// Each device counts its own, so sums over devices count the same bytes more than once.
+/// Each device counts its own requests, so a sum over devices counts the same bytes more than once.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Disk {
     /// Major and minor number.
@@ -95,8 +95,8 @@ pub struct Disk {
     /// Name, such as `sda`.
     pub name: String,
     /// Time in which the device had at least one request, as the kernel counts it, in nanoseconds;
-    /// `None` if it does not.
+    /// `None` if the kernel does not count this time.
     pub busy_ns: Option<u64>,
-    /// Use by user, in no particular order.
+    /// Each user with its use of the device, in no particular order.
     pub users: Vec<(DiskUser, DiskUse)>,
 }

@@ -1,6 +1,7 @@
-//! The time for which block devices were busy, as the kernel counts it.
+//! Reads the busy time of block devices from the kernel.
 //!
-//! The BPF programs miss the completions of some requests, so they cannot know when a device is idle.
+//! The BPF programs miss the completions of some requests, so they cannot determine when a device
+//! is idle.
 
 use std::collections::HashMap;
 use std::fs;
@@ -9,7 +10,8 @@ use noctule_model::{Cumulative as _, Disk};
 
 use crate::roots::HostRoots;
 
-/// Columns of /proc/diskstats: the name, and the milliseconds in which the device had requests.
+/// Columns of /proc/diskstats: the name, and the time in milliseconds in which the device had
+/// requests.
 const NAME: usize = 2;
 const BUSY: usize = 12;
 
@@ -17,7 +19,8 @@ const NS_PER_MS: u64 = 1_000_000;
 
 /// Sums of busy time by the name of the device.
 ///
-/// Numbers would not do: /proc/diskstats lists the paths of an NVMe device with several paths as 0:0.
+/// The device number is not a unique key: /proc/diskstats lists each path of a multipath NVMe
+/// device as 0:0.
 pub(super) struct BusyTimes {
     roots: HostRoots,
     /// The kernel's figures at the last read, in milliseconds; `None` before the first.
@@ -35,7 +38,7 @@ impl BusyTimes {
         }
     }
 
-    /// Sets the busy time of each device; `None` if the kernel does not count it.
+    /// Sets the busy time of each device, or leaves it `None` if the kernel does not count it.
     pub(super) fn read<'a>(&mut self, disks: impl Iterator<Item = &'a mut Disk>) {
         let Some(now) = times(&self.roots) else {
             return;
@@ -54,7 +57,8 @@ impl BusyTimes {
     }
 }
 
-/// Returns the growth. A device that was removed and added again restarts from 0.
+/// Returns the growth of a value. The value of a device that was removed and added again restarts
+/// from 0.
 fn grown(before: Option<&u64>, now: u64) -> u64 {
     match before {
         Some(before) if !now.began_anew(before) => now - before,
@@ -74,7 +78,7 @@ fn times(roots: &HostRoots) -> Option<HashMap<String, u64>> {
     Some(text.lines().filter_map(of_line).collect())
 }
 
-/// Returns whether the statistics of the device are switched on.
+/// Returns whether the kernel's statistics of the device are enabled.
 fn is_counted(roots: &HostRoots, name: &str) -> bool {
     // sysfs replaces the slashes of names such as cciss/c0d0.
     let queue = roots.sys.join("block").join(name.replace('/', "!"));
@@ -88,7 +92,7 @@ mod tests {
 
     use super::*;
 
-    /// Writes the busy time of sda, and whether it is counted.
+    /// Writes the busy time of sda, and whether its statistics are enabled.
     fn write(root: &Path, busy_ms: u64, counted: u8) {
         let line = format!("   8       0 sda 5 0 40 3 6 0 48 9 0 {busy_ms} 12 0 0 0 0 0 0\n");
         let part = "   8       1 sda1 5 0 40 3 6 0 48 9 0 1 12 0 0 0 0 0 0\n";

@@ -34,7 +34,7 @@ struct DiskUserJson<'a> {
     device_seconds: f64,
 }
 
-/// Returns the devices of the report; `None` if they are not measured.
+/// Returns the devices of the report; `None` if disks are not measured.
 pub(super) fn disks(report: &WaitReport, level: Level) -> Option<Vec<DiskJson<'_>>> {
     let disks = report.disks.as_ref()?.iter();
     Some(disks.map(|disk| DiskJson::new(disk, level)).collect())

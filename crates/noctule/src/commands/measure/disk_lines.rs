@@ -1,4 +1,4 @@
-//! Lines of text about block devices: who used each one, and how long requests waited.
+//! Lines of text about block devices: the users of each device, and how long requests waited.
 
 use noctule_analysis::{DiskParty, DiskReport, WaitReport, WaitReportRow};
 use noctule_model::{BlockClass, DiskUse, Level};
@@ -6,12 +6,14 @@ use noctule_text::{Tone, duration, escape, share};
 
 use crate::print::Paint;
 
-/// Number of devices and of users of each that are listed.
+/// Maximum number of devices to list.
 const DEVICES: usize = 4;
+/// Maximum number of users to list for a device.
 const USERS: usize = 3;
-/// Minimum part of the window for which a device was busy, and minimum part of its time that a user
-/// took, to be listed.
+
+/// Minimum fraction of the window for which a device was busy, for the device to be listed.
 const BUSY: f64 = 0.01;
+/// Minimum share of the device's time that a user took, for the user to be listed.
 const WORTH_A_WORD: f64 = 0.01;
 /// Classes of blocked time that a device can cause.
 const CLASSES: [BlockClass; 3] = [
@@ -21,7 +23,7 @@ const CLASSES: [BlockClass; 3] = [
 ];
 
 /// Describes the devices that the group used, if its threads waited for a disk or a file system. If
-/// it used none itself, describes those that were busy.
+/// the group used no device itself, describes the devices that were busy.
 pub(super) fn of_group(report: &WaitReport, row: &WaitReportRow, level: Level) -> Vec<String> {
     let waited = CLASSES
         .iter()
@@ -55,7 +57,7 @@ fn is_busy(disk: &DiskReport, report: &WaitReport) -> bool {
     disk.busy_ns.is_none_or(|ns| ns as f64 >= enough)
 }
 
-/// Describes the use by others and by the group.
+/// Describes the use of a device by all users and by the group.
 fn of_both(
     disk: &DiskReport,
     row: &WaitReportRow,
@@ -84,8 +86,8 @@ fn line(disk: &DiskReport, report: &WaitReport, users: &[String]) -> String {
     format!("{}: {}", escape(&disk.name), words.join("; "))
 }
 
-/// Lists the users that took most of the device's time. The group of `row` is always among them,
-/// and is called so.
+/// Lists the users that took most of the device's time. The list always includes the group of
+/// `row`, as "this group".
 fn users(disk: &DiskReport, level: Level, row: Option<&WaitReportRow>) -> Vec<String> {
     let total = disk.total();
     let is_own = |user: &DiskParty| row.is_some_and(|row| user.is(&row.party, level));
