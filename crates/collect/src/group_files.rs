@@ -14,7 +14,7 @@ pub(crate) struct GroupFiles {
     mount: PathBuf,
 }
 
-/// The directory of one group. Its files stay those of this group, even if another group gets the
+/// The open directory of one group. Its files belong to this group even if another group gets the
 /// same path.
 pub(crate) struct GroupFolder(OwnedFd);
 
@@ -27,7 +27,7 @@ impl GroupFiles {
         &self.mount
     }
 
-    /// Opens the directory of the group with this path. A group without a known path has none.
+    /// Opens the directory of the group with this path; `None` if the path is unknown.
     pub(crate) fn open(&self, path: &str) -> Option<GroupFolder> {
         let folder = self.mount.join(path.strip_prefix('/')?);
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
@@ -41,7 +41,7 @@ impl GroupFiles {
 }
 
 impl GroupFolder {
-    /// Returns the group: the inode of its directory.
+    /// Returns the id of the group, which is the inode number of its directory.
     pub(crate) fn id(&self) -> Option<CgroupId> {
         Some(CgroupId(fstat(&self.0).ok()?.st_ino))
     }
@@ -54,7 +54,7 @@ impl GroupFolder {
         Some(text)
     }
 
-    /// Returns the number in a file that holds only this number.
+    /// Returns the number in a file that contains nothing else.
     pub(crate) fn number(&self, file: &str) -> Option<u64> {
         self.text(file)?.trim().parse().ok()
     }
@@ -67,7 +67,7 @@ pub(crate) fn with_ancestors(path: &str) -> impl Iterator<Item = &str> {
     ends.map(|at| &path[..at])
 }
 
-/// Returns the number after a key, in lines of keys and numbers.
+/// Returns the number after a key, in text with a key and a number on each line.
 pub(crate) fn value(text: &str, key: &str) -> Option<u64> {
     text.lines().find_map(|line| {
         let value = line.strip_prefix(key)?.strip_prefix(' ')?;

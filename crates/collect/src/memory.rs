@@ -10,15 +10,15 @@ use noctule_model::{Batch, BlockClass, CgroupId, CgroupRow, Counter, Loss, Memor
 
 use crate::group_files::{GroupFiles, GroupFolder, value, with_ancestors};
 
-/// A larger limit of cgroup v1 means that there is none.
+/// On cgroup v1, a limit of this size or more means that there is no limit.
 const NO_LIMIT: u64 = 1 << 62;
 
-/// A group is read if its threads waited for disks and memory for more than 1/PART of the time
-/// between two batches since it was last read.
+/// A group is read if its threads, since the last reading, waited for disks and memory for more
+/// than 1/PART of the interval between two batches.
 const PART: u64 = 100;
 
-/// Maximum number of groups that are read for a batch, except for ancestors. The others follow with
-/// the next batches.
+/// Maximum number of groups that are read for a batch, not counting their ancestors. Further groups
+/// follow with the next batches.
 const READS: usize = 256;
 
 /// Maximum number of rows.
@@ -27,7 +27,7 @@ const ROWS: usize = 1024;
 /// Time after which a group with a limit is read again even if it did not wait.
 const OLD_NS: u64 = 60_000_000_000;
 
-/// Maximum number of these groups for a batch.
+/// Maximum number of groups that are read for a batch because of `OLD_NS`.
 const OLD_READS: usize = 16;
 
 /// Number of batches after which removed groups are dropped.
@@ -48,7 +48,7 @@ impl Mounted {
     }
 }
 
-/// Where the kernel's files are.
+/// Locations of the kernel's files.
 #[derive(Debug)]
 pub struct MemoryFiles {
     /// The hierarchy with the memory controller.
@@ -61,9 +61,9 @@ pub struct MemoryFiles {
     pub sys: PathBuf,
 }
 
-/// Reads the memory use of groups: of each group once, so that its later growth is known, and again
-/// when its threads waited for a disk or for memory. A group that reaches a limit need not wait, so
-/// groups with a limit are also read now and then.
+/// Reads the memory figures of groups. Each group is read when it appears, so that later growth is
+/// known, and again when its threads waited for a disk or for memory. A group can reach its limit
+/// without a wait, so groups with a limit are also read every `OLD_NS`.
 #[derive(Debug)]
 pub struct Memory {
     files: MemoryFiles,
@@ -71,8 +71,8 @@ pub struct Memory {
     rows: BTreeMap<String, MemoryRow>,
     /// Rows that were dropped because there were too many.
     dropped: u64,
-    /// The time for which groups had waited for disks and memory when they were read, in
-    /// nanoseconds.
+    /// For each group, how long its threads had waited for disks and memory when it was last read,
+    /// in nanoseconds.
     waited: HashMap<CgroupId, u64>,
     /// Time of the last batch.
     taken_ns: u64,
@@ -94,7 +94,7 @@ impl Due<'_> {
 }
 
 impl Memory {
-    /// Creates an empty list.
+    /// Creates a reader without rows.
     pub fn new(files: MemoryFiles) -> Self {
         Self {
             files,
@@ -114,7 +114,7 @@ impl Memory {
         }
     }
 
-    /// Sets the rows of a batch. Its groups must have owners.
+    /// Sets the memory rows of a batch, in which groups must already have owners.
     pub fn read(&mut self, batch: &mut Batch) {
         let least = batch.taken_ns.saturating_sub(self.taken_ns) / PART;
         self.taken_ns = batch.taken_ns;
@@ -129,7 +129,7 @@ impl Memory {
         batch.memory = self.rows.values().cloned().collect();
     }
 
-    /// Reads new groups and those that waited, with their ancestors. Those that waited for longest
+    /// Reads new groups and groups that waited, with their ancestors. Groups with the longest waits
     /// come first.
     fn read_due(&mut self, batch: &Batch, least: u64, machine: &mut Machine) {
         let before = std::mem::take(&mut self.waited);
@@ -198,12 +198,12 @@ impl Memory {
     }
 }
 
-/// What was read about the machine while groups were read.
+/// Values of the machine, each read at most once per batch.
 #[derive(Default)]
 struct Machine {
-    /// Bytes read from all disks; the inner option is `None` if the kernel does not say.
+    /// Bytes read from all disks; the inner option is `None` if the kernel does not report them.
     read_bytes: Option<Option<u64>>,
-    /// Whether a device passes its requests on to other devices, by its numbers.
+    /// Whether a device passes its requests on to other devices, by major and minor number.
     stacked: HashMap<String, bool>,
 }
 
@@ -226,9 +226,9 @@ impl MemoryFiles {
         })
     }
 
-    /// Returns what the group read from disks. The kernel counts a request at each device that it
-    /// passes, so stacked devices (LVM, dm-crypt, md) are left out: the disks below them count the
-    /// same bytes.
+    /// Returns the bytes that the group read from disks. The kernel counts a request at each device
+    /// that the request passes. Stacked devices (LVM, dm-crypt, md) are therefore left out, because
+    /// the disks below them count the same bytes.
     fn read_bytes(&self, path: &str, machine: &mut Machine) -> Option<u64> {
         let Mounted { version, groups } = self.io.as_ref()?;
         let (file, key) = match version {
@@ -258,14 +258,14 @@ impl MemoryFiles {
         }
         let folder = self.sys.join("dev/block").join(device);
         let mut below = fs::read_dir(folder.join("slaves")).into_iter().flatten();
-        // Multipath forwards requests in a way that its disks do not count.
+        // A multipath device is not left out, because the disks below it do not count its requests.
         let uuid = fs::read_to_string(folder.join("dm/uuid")).unwrap_or_default();
         let stacked = below.next().is_some() && !uuid.starts_with("mpath-");
         machine.stacked.insert(device.to_owned(), stacked);
         stacked
     }
 
-    /// Returns what the machine read from disks.
+    /// Returns the bytes that the machine read from disks.
     fn read_bytes_of_all(&self, machine: &mut Machine) -> Option<u64> {
         let read = || {
             let text = fs::read_to_string(self.proc.join("vmstat")).ok()?;
@@ -285,8 +285,8 @@ fn limit(version: CgroupVersion, folder: &GroupFolder) -> Option<u64> {
     limits.filter(|bytes| *bytes < NO_LIMIT).min()
 }
 
-/// Returns how often a group was at its own limit. Before Linux 5.2, only the sum with its
-/// descendants is known.
+/// Returns how often a group reached its own limit. Before Linux 5.2, the count includes the limits
+/// of its descendants.
 fn hits(version: CgroupVersion, folder: &GroupFolder) -> Option<u64> {
     if version == CgroupVersion::V1 {
         return folder.number("memory.failcnt");
@@ -297,8 +297,9 @@ fn hits(version: CgroupVersion, folder: &GroupFolder) -> Option<u64> {
     Some(max?.saturating_add(high?))
 }
 
-/// Returns the number of pages that were evicted and read again. On cgroup v1, only the totals
-/// include descendants. Before Linux 5.9 there is one figure for all pages.
+/// Returns the number of pages that were evicted and read again. On cgroup v1, only the keys with
+/// the prefix `total_` include descendants. Before Linux 5.9 the kernel has one count for all
+/// pages.
 fn rereads(version: CgroupVersion, stat: &str) -> Option<u64> {
     let key = match version {
         CgroupVersion::V2 => "workingset_refault",
@@ -418,7 +419,7 @@ mod tests {
 
     #[test]
     fn bytes_that_pass_several_devices_count_once() {
-        // A volume (254:0) on two disks, multipath (254:1) on a third one, and a disk of its own.
+        // A volume (254:0) on two disks, multipath (254:1) on a third disk, and a separate disk.
         let root = hierarchy(&[
             ("memory/a/memory.stat", "workingset_refault 3\n"),
             (
@@ -437,7 +438,7 @@ mod tests {
         assert_eq!(row.read_bytes, Some(8450));
     }
 
-    /// A cgroup hierarchy of v2 in which a test changes figures, and the time of the last batch.
+    /// A cgroup v2 hierarchy in which a test changes figures, and the time of the last batch.
     struct Scene {
         root: TempDir,
         memory: Memory,
@@ -474,8 +475,8 @@ mod tests {
             fs::write(folder.join("memory.stat"), stat).expect("it can be written");
         }
 
-        /// Returns the rows of a batch after these seconds. Each group waited for its disk for this
-        /// time since the start.
+        /// Returns the rows of a batch that is taken `seconds` later. `groups` has each group and
+        /// how long it waited for its disk since the start.
         fn batch(&mut self, seconds: u64, groups: &[(&str, u64)]) -> Vec<MemoryRow> {
             self.taken_ns += seconds * SECOND;
             let rows = (1..).zip(groups).map(|(id, (path, ns))| CgroupRow {
@@ -493,7 +494,7 @@ mod tests {
         }
     }
 
-    /// Returns the path, pages read again, and age in seconds.
+    /// Returns the path, the pages read again, and the age in seconds of each row.
     fn figures(rows: &[MemoryRow], now_ns: u64) -> Vec<(&str, u64, u64)> {
         let page = rustix::param::page_size() as u64;
         let age = |row: &MemoryRow| (now_ns - row.taken_ns) / SECOND;
@@ -523,7 +524,7 @@ mod tests {
             SECOND / 50,
             &[("/a", 5, 0), ("/a/b", 4, 0), ("/c", 1, 2)],
         );
-        // Only the one with a limit can have changed without a wait.
+        // Only the group with a limit is read again without a wait.
         check(
             60,
             SECOND / 50,

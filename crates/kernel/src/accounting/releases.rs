@@ -12,12 +12,12 @@ use crate::plan::Wanted;
 use crate::skel::switch::{SwitchSkel, types};
 use crate::table;
 
-/// Releasers count from the moment of the next snapshot on. No block ends that late.
+/// Value of `releases_from` until the next snapshot sets it to its moment. No block ends this late.
 const NEXT_MOMENT: u64 = u64::MAX;
 
 impl Accounting {
-    /// Counts the part of each block after the next snapshot for the process that ends the block,
-    /// and nothing before it.
+    /// Starts to charge blocks to the processes that end them, from the moment of the next
+    /// snapshot. The time of a block before that moment does not count.
     pub fn begin_releases(&mut self) {
         self.count_releases_from(NEXT_MOMENT);
     }
@@ -39,7 +39,7 @@ fn can_measure(facts: &Facts) -> bool {
     facts.system_calls && facts.task_storage
 }
 
-/// Returns what is wanted, without the releasers if this kernel or the request excludes them.
+/// Returns the request without releasers, if this kernel cannot measure them or waits are off.
 pub(super) fn possible(wanted: &Wanted, facts: &Facts) -> Wanted {
     Wanted {
         releasers: wanted.releasers && wanted.waits && can_measure(facts),
@@ -47,8 +47,8 @@ pub(super) fn possible(wanted: &Wanted, facts: &Facts) -> Wanted {
     }
 }
 
-/// Attaches the program at wake-ups if it was loaded. Returns the link, and the status for a user
-/// who requested releasers.
+/// Attaches the program at wake-ups if it was loaded. Returns the link, and the feature status of
+/// releasers.
 pub(super) fn attach(
     switch: &SwitchSkel<'static>,
     loaded: &Wanted,
