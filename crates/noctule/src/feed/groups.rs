@@ -110,8 +110,8 @@ impl Feed {
     }
 }
 
-/// Returns the power charged to a party. `report` must be at the level of containers. `None` if a meter did not move,
-/// because its energy is unknown then.
+/// Returns the power charged to a party. `report` must be at the level of containers. Returns
+/// `None` if the value of a meter did not change, because its energy is then unknown.
 fn group_energy(report: &Report, party: &Party) -> Option<GroupEnergy> {
     let energy = report.energy.as_ref()?;
     let key = party.key(Level::Container);

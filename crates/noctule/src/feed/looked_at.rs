@@ -1,4 +1,4 @@
-//! Users and command lines of processes, and settings of groups, that clients are viewing.
+//! Details of the processes and groups that clients are viewing: users, command lines, settings.
 //!
 //! The web server's thread opens no files. It records the requested process or group, and the
 //! pipeline's thread reads the files at the next batch.
@@ -12,8 +12,8 @@ use noctule_sinks::json::{CgroupMount, GroupSettings};
 use crate::config::Arguments;
 use crate::users::{CommandLines, Users};
 
-/// Maximum number of viewed processes, and of viewed groups. A new one replaces the least recently
-/// requested one.
+/// Maximum number of viewed processes, and of viewed groups. A new entry replaces the least
+/// recently requested one.
 const MOST: usize = 16;
 
 /// Number of batches without a request after which the files are no longer read.
@@ -69,7 +69,7 @@ impl<K: Clone + PartialEq, T: Clone + Default> LookedAt<K, T> {
         T::default()
     }
 
-    /// Returns the ids that a client has viewed recently.
+    /// Removes entries without a recent request, and returns the ids of the others.
     pub(super) fn viewed(&mut self, sequence: u64) -> Vec<K> {
         self.0
             .retain(|it| it.asked.saturating_add(PATIENCE) >= sequence);
@@ -85,7 +85,7 @@ impl<K: Clone + PartialEq, T: Clone + Default> LookedAt<K, T> {
 }
 
 impl Processes {
-    /// Returns the viewed processes that exist in this batch.
+    /// Returns the viewed processes that this batch contains.
     pub(super) fn of(&mut self, batch: &Batch) -> Vec<ProcessId> {
         let lives = |id: ProcessId| batch.processes.iter().any(|it| it.id == id && !it.exited);
         let ids = self.viewed(batch.sequence).into_iter();
@@ -93,10 +93,10 @@ impl Processes {
     }
 }
 
-/// Reads those details of processes that clients may see.
+/// Reads the details of processes that clients are allowed to see.
 pub(super) struct Reader {
     users: Users,
-    /// `None` if clients must not see command lines.
+    /// `None` if clients are not allowed to see command lines.
     commands: Option<CommandLines>,
     /// `None` in tests.
     files: Option<SettingFiles>,
@@ -111,7 +111,7 @@ impl Reader {
         }
     }
 
-    /// Reads the details of a process that existed a moment ago.
+    /// Reads the details of a process. The process may have ended since the batch.
     pub(super) fn read(&self, id: ProcessId) -> Told {
         Told {
             user: self.users.of(id.pid),

@@ -22,7 +22,8 @@ const MOST_EVENTS: usize = 2000;
 
 const SECOND: f64 = 1e9;
 
-/// Maximum error of a moment that a client converted from nanoseconds to seconds, as a 64-bit floating-point number.
+/// Maximum error of a moment that a client converted from nanoseconds to seconds in 64-bit floating
+/// point.
 const ROUNDING_NS: u64 = 1_000;
 
 /// Parses a parameter, or returns the default if it is missing.
@@ -208,7 +209,7 @@ impl EventsQuery {
             let key = owner.map(|owner| Party::Group(owner).key(Level::Container));
             key == Some(party.key(Level::Container))
         };
-        // A gap concerns every kind and every owner.
+        // A gap may hide events of every kind and every owner.
         let selected =
             (self.kinds.is_empty() || self.kinds.iter().any(fits)) && party.is_none_or(of);
         (selected || name == "gap") && (self.filter.is_empty() || self.finds(event))

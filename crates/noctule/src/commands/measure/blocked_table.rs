@@ -10,7 +10,7 @@ use super::released;
 use crate::commands::shared::columns::{Choice, Column, Figure, more};
 use crate::print::Paint;
 
-/// Returns the figure of a row in a column.
+/// Computes the figure of a row in a column.
 type Of = fn(&WaitReport, Level, &WaitReportRow) -> Option<Figure>;
 
 /// Returns the columns: running and runnable time, then the classes, with stalls first and idle

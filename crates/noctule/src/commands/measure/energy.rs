@@ -21,9 +21,9 @@ use crate::users::{CommandLines, Users};
 use crate::wire::{Pipeline, Shown};
 
 const WINDOW: Duration = Duration::from_secs(10);
-/// Maximum number of batches that are kept to attribute energy a second time; on large machines
-/// each batch takes some MiB. The energy of a longer window is attributed only once, and the power
-/// model is learned during its first part.
+/// Maximum number of batches that are kept to attribute energy a second time. On large machines
+/// each batch takes some MiB. The energy of a longer window is attributed only once, while noctule
+/// still learns the power model at its start.
 const AGAIN: usize = 60;
 
 pub(crate) fn run(args: &EnergyArgs, config: &Config) -> Result<u8> {
@@ -91,8 +91,9 @@ fn live(args: &EnergyArgs, config: &Config) -> Result<Answer> {
     })
 }
 
-/// If the recording starts with the window, its agent had not learned anything before. The energy
-/// is then attributed as in a live window.
+/// Reports the energy of a window of a recording. If the recording starts with the window, the
+/// recording agent had not learned a power model before. The energy is then attributed as in a live
+/// window.
 fn of_recording(window: &Window, args: &EnergyArgs, config: &Config) -> Result<Answer> {
     let mut batches = Vec::new();
     let answer = window.answer_and_show(args.by, &args.names, &mut |batch| {

@@ -11,7 +11,7 @@ use crate::commands::shared::stat_table::{Line, command_column, user_column};
 use crate::print::Paint;
 use crate::users::Users;
 
-/// Returns the figure of a row in a column.
+/// Computes the figure of a row in a column.
 type Of = Box<dyn Fn(&Report, &Line<'_>) -> Option<Figure>>;
 
 /// Returns the columns. On a narrow terminal, columns with higher priority numbers are dropped
@@ -138,7 +138,7 @@ pub(crate) fn draw(
     out
 }
 
-/// A column of the zones, dropped if all its values are 0.
+/// A column of the table of zones. The column is dropped if all its values are 0.
 type Part = (&'static str, fn(&ZoneAccount) -> u64);
 
 const PARTS: [Part; 5] = [

@@ -4,10 +4,9 @@ use noctule_analysis::{Released, ReleasedBy, WaitReportRow};
 use noctule_model::Level;
 use noctule_text::{duration, escape, share};
 
-/// Maximum number of parties to name for a class.
+/// Maximum number of releasers to name for a class.
 const PARTIES: usize = 3;
-/// Minimum share of the threads' time for a class to be described, and minimum share of a class for
-/// a part to be described.
+/// Minimum share of a class in the threads' time, and of a releaser in its class, to be described.
 const SHOWN: f64 = 0.001;
 
 /// Describes the classes whose releasers are known, in descending order of blocked time.
@@ -18,7 +17,8 @@ pub(super) fn lines(row: &WaitReportRow, level: Level) -> Vec<String> {
     classes.map(|it| words(it, level)).collect()
 }
 
-/// Names the largest part of the class with the longest blocked time; empty if there is no class.
+/// Names the releaser with the largest share of the class with the longest blocked time; `None` if
+/// there is no such class.
 pub(super) fn most(row: &WaitReportRow, level: Level) -> Option<String> {
     let longest = row.released.iter().flatten().next()?;
     largest(longest, level)
@@ -34,7 +34,7 @@ fn largest(it: &Released, level: Level) -> Option<String> {
     Some(format!("{}: {what} {share}", it.class.name()))
 }
 
-/// Returns the parts that no party ended, and the words for each.
+/// Returns the blocked time that no party ended, by reason.
 fn rest(it: &Released) -> [(&'static str, u64); 3] {
     [
         ("by a timeout or a signal", it.nobody_ns),
@@ -74,8 +74,8 @@ fn words(it: &Released, level: Level) -> String {
     )
 }
 
-/// Returns the name of the process that ended the most blocked time, with its share of the party's
-/// part if other processes contributed.
+/// Returns the name of the process that ended the most blocked time. The text has "most by" in
+/// front if other processes of the party contributed.
 fn process(by: &ReleasedBy) -> String {
     let pid = by.process.pid;
     let name = match &by.comm {

@@ -1,5 +1,5 @@
-//! After the window, reads the limits and scheduling settings of hurt groups from the kernel's
-//! files.
+//! Reads the limits and scheduling settings of hurt groups from the kernel's files at the end of
+//! the window.
 
 use std::path::Path;
 
@@ -10,8 +10,7 @@ use noctule_model::{
     VerdictKind,
 };
 
-/// Maximum number of groups whose settings are read. Further groups are displayed without a
-/// sentence.
+/// Maximum number of groups whose settings are read. Further groups get no sentence about settings.
 const ROWS: usize = 100;
 
 /// Maximum number of kernel threads to name, and the minimum CPU share of each.
@@ -44,8 +43,8 @@ impl Observed {
         self.files.cpu_times().idle_since(&self.begin)
     }
 
-    /// Ends the window and reads the settings of the rows with a verdict. `processes` contains the
-    /// CPU time of all processes of the machine in the window.
+    /// At the end of the window, reads the settings of the rows whose verdict is not quiet.
+    /// `processes` contains the CPU time of all processes of the machine in the window.
     pub(super) fn settle(&self, report: &mut WaitReport, level: Level, processes: &Report) {
         let meanwhile = Meanwhile {
             idle: self.idle(),
@@ -111,7 +110,7 @@ impl Observed {
         threads.find(|it| matches!(it.kind, Asleep::Stopped | Asleep::Traced | Asleep::Frozen))
     }
 
-    /// Returns the busiest process of the culprit, if it has a real-time policy.
+    /// Returns the busiest process of the culprit with its real-time policy, if it has one.
     fn real_time(&self, culprit: &Party, meanwhile: &Meanwhile<'_>) -> Option<(u32, RealTime)> {
         if !matches!(culprit, Party::Group(_)) {
             return None;

@@ -54,7 +54,7 @@ struct Process {
 }
 
 impl Process {
-    /// Returns `None` if the owner is unknown.
+    /// Describes the process of a row; `None` if its owner is unknown.
     fn of(row: &ProcessRow) -> Option<Self> {
         Some(Self {
             id: row.id,

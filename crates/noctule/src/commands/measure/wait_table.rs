@@ -12,7 +12,7 @@ const CULPRITS: usize = 4;
 /// Width of a bar, in characters.
 const BAR: usize = 24;
 
-/// Returns the figure of a row in a column.
+/// Computes the figure of a row in a column.
 type Of = fn(&WaitReport, Level, &WaitReportRow) -> Option<Figure>;
 
 /// Returns the columns. On a narrow terminal, columns with higher priority numbers are dropped
@@ -52,13 +52,13 @@ fn time(ns: u64) -> Figure {
     Figure::number(ns as f64, text::duration(ns))
 }
 
-/// Returns the waits in progress, which are sorted by the longest wait.
+/// Returns the figure for waits in progress. The table sorts it by the longest wait.
 fn now(row: &WaitReportRow) -> Figure {
     let waiting = &row.waiting;
     Figure::number(waiting.longest_ns as f64, text::waiting_now(waiting))
 }
 
-/// Returns the name of the verdict, which is sorted by the time that the group lost.
+/// Returns the name of the verdict. The table sorts it by the time that the group lost.
 fn verdict(row: &WaitReportRow) -> Figure {
     let kind = row.verdict.kind;
     let tone = match kind {
@@ -137,8 +137,8 @@ fn details(row: &WaitReportRow, level: Level, paint: Paint) -> String {
         }
     };
     let mut line = |words: String| out.push_str(&paint.folded(Tone::Plain, &words, 4));
-    // Shares are relative to the total wait, like the shares of the causes above. They add up to
-    // the shares of neighbours and the kernel.
+    // The shares of culprits are relative to the total wait, like the shares of the causes above.
+    // They add up to the shares of neighbours and the kernel.
     let culprits: Vec<String> = row
         .culprits
         .iter()

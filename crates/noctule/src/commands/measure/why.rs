@@ -68,7 +68,8 @@ fn write_asleep(
     Ok(answer.code)
 }
 
-/// Returns the message for a group whose own threads did nothing, live or in a recording.
+/// Returns the error message for a group in which no thread of its own ran or waited for a CPU.
+/// `recording` is the folder of the recording, if there is one.
 fn nothing(found: &Subject, why: &Why, recording: Option<&Path>) -> String {
     let (name, path) = (escape(&found.name), escape(found.path()));
     let window = noctule_text::duration(why.report.window_ns);
@@ -86,8 +87,8 @@ fn nothing(found: &Subject, why: &Why, recording: Option<&Path>) -> String {
     )
 }
 
-/// The subject, its report, the blocked threads of a group that never ran or wanted a CPU, and the
-/// window.
+/// The subject, its report, its blocked threads (only if none of its threads ran or wanted a CPU),
+/// and the window.
 type Found = (Subject, Why, Vec<AsleepThreads>, Answer);
 
 fn live(args: &WhyArgs, config: &Config) -> Result<Found> {
@@ -121,7 +122,7 @@ fn live(args: &WhyArgs, config: &Config) -> Result<Found> {
 
 /// Builds the report from a recording. Settings from files can no longer be read.
 fn recorded(args: &WhyArgs, window: &Window, config: &Config) -> Result<Found> {
-    // `By::Process` keeps processes in the report, including exited ones.
+    // `By::Process` makes the report include processes, also exited ones.
     let (by, names) = (Some(By::Process), Names::default());
     // The first pass resolves the name from a report's batches, which contain every row.
     let mut seen = Seen::default();
