@@ -12,8 +12,7 @@ use super::support::load::Load;
 use super::support::window::Window;
 use super::{number, row_of, support, waited, waits};
 
-/// Number of the load's threads by class, except threads that read or poll a pipe. Each class has
-/// one thread, and there are also the first thread and the child process.
+/// Number of the load's threads by class, except threads that read or poll a pipe.
 const THREADS: [(&str, f64); 6] = [
     ("timer", 1.0),
     ("unix", 1.0),
@@ -29,7 +28,7 @@ fn blocked(row: &Value, class: &str) -> f64 {
     number(&row["blocked"][class])
 }
 
-/// Running, runnable and blocked time of the row's threads.
+/// Returns the total running, runnable and blocked time of the row's threads.
 fn all(row: &Value) -> f64 {
     let blocked = row["blocked"].as_object().expect("an object");
     let blocked: f64 = blocked.values().map(number).sum();
@@ -45,7 +44,7 @@ fn running_and_runnable_time_of_busy_threads_add_up_to_the_window() {
     needs!("cpu_waits");
     let group = Group::new("busy-all");
     let _load = Load::own(&group, "spin 8");
-    // A window with a loss proves nothing, because the length of a lost wait is unknown.
+    // A window with a loss cannot be checked, because the length of a lost wait is unknown.
     let without_losses = |answer: &Value| answer["losses"].as_object().is_some_and(Map::is_empty);
     let mut windows = (0..5).map(|_| waits("1s"));
     let answer = windows
@@ -121,7 +120,8 @@ fn a_block_counts_from_the_call_until_the_thread_is_runnable() {
     let answer = window.close().answer;
     let row = row_of(&answer, &group);
     let busy = waited(row) + number(&row["cpu.seconds"]);
-    // The first thread and the child also read pipes, and threads wait for each other on futexes.
+    // Leaves out classes in which threads also block without measuring the time: the first thread
+    // and the child read pipes, and threads wait for each other on futexes.
     let only_ours = |class: &str| !["pipe", "poll", "lock", "child"].contains(&class);
     for (class, seconds) in measured.iter().filter(|(class, _)| only_ours(class)) {
         let ours = blocked(row, class);

@@ -1,5 +1,5 @@
-//! Tests of how much each group uses disks, against what the groups read and wrote, and against the
-//! kernel's counts.
+//! Tests of the disk use of each group. They compare it with the bytes that the groups read and
+//! wrote, and with the kernel's counts.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt as _;
@@ -12,8 +12,8 @@ use super::support::load::Load;
 use super::support::window::Window;
 use super::{number, support};
 
-/// Returns the sysfs directory of the disk that contains the working directory, or `None` if the
-/// directory is not on a disk.
+/// Returns the disk that contains the working directory: its name, and the path of its statistics
+/// in sysfs. Returns `None` if the directory is not on a disk.
 fn disk() -> Option<(String, String)> {
     let device = fs::metadata(".").expect("a folder").dev();
     let folder = format!("/sys/dev/block/{}:{}", major(device), minor(device));
@@ -112,8 +112,8 @@ fn a_disk_shows_what_each_group_read_and_wrote_and_how_long_its_requests_took() 
     assert!(counted > 0.0 && counted < busy + 0.0001, "{busy}: {disk}");
 }
 
-/// Checks that a group which a disk holds back names the group that took most of that disk, and no
-/// other group names one for that reason.
+/// Checks the culprit of a verdict `held_by_disk`: the other group that took at least half of the
+/// disk's time, or none.
 fn check_culprit(row: &Value, disks: &[Value]) {
     if row["verdict"]["kind"] != "held_by_disk" {
         return;

@@ -1,4 +1,4 @@
-//! Tests of which threads ended the blocks of other threads.
+//! Tests of the releasers of blocked threads.
 
 use std::sync::Mutex;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use super::support::expect;
 use super::support::load::Load;
 use super::{number, row_of, support};
 
-/// The classes in which the threads of the load wait for another party.
+/// The classes in which the threads of the load wait for another thread.
 const CLASSES: [&str; 5] = ["lock", "pipe", "unix", "loopback", "child"];
 
 #[test]
@@ -60,8 +60,8 @@ fn blocked_time_is_charged_to_the_group_that_ended_it() {
     waits_for.kill();
 }
 
-/// Threads that were blocked before the window. In it one is released, one goes on, and one leaves
-/// its group.
+/// Three threads that block before the window. During the window the first is released, the second
+/// stays blocked, and the third leaves its group.
 struct Older {
     loads: Mutex<[Load; 3]>,
     group: Group,
@@ -94,15 +94,15 @@ impl Older {
         })
     }
 
-    /// Checks that each block counts from the start of the window on, and that one that goes on, or
-    /// whose thread left the group, is not released yet.
+    /// Checks that each block counts from the start of the window. A block counts as not released
+    /// yet if it lasts beyond the window or its thread left the group.
     fn check(&self, answer: &Value) {
         let it = released(row_of(answer, &self.group), "pipe");
         let part = |it: &Value, key: &str| number(&it[key]);
         let (open, window) = (part(&it, "open_seconds"), part(answer, "window_seconds"));
         assert!(open > window - 0.001, "{it}");
         assert!(part(&it, "unknown_seconds") < 0.001, "{it}");
-        // Absent if the thread left before the window.
+        // The row is absent if the thread left before the window.
         for row in support::rows(answer, |row| row["cgroup.id"] == self.left.id()) {
             let it = released(row, "pipe");
             let (all, open) = (part(&it, "seconds"), part(&it, "open_seconds"));
@@ -117,7 +117,7 @@ fn released(row: &Value, class: &str) -> Value {
     found.unwrap_or_else(|| panic!("{class}: {row}")).clone()
 }
 
-/// Checks that the holder ended nearly all blocks that ended, and that the components add up.
+/// Checks that the holder ended nearly all blocks that ended, and that the times add up.
 fn check(class: &str, it: &Value, holder: &Group, pid: u32) {
     let part = |key: &str| number(&it[key]);
     let by = it["by"].as_array().expect("an array");

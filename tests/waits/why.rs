@@ -1,4 +1,4 @@
-//! Tests of `noctule why`, and of the first lines of `noctule waits`, which people read first.
+//! Tests of `noctule why`, and of the sentences above the table of `noctule waits`.
 
 use std::process::Command;
 use std::time::Instant;
@@ -11,7 +11,7 @@ use super::support::load::Load;
 use super::support::{self, affinity};
 use super::{number, row_of, waits};
 
-/// Returns what a command prints.
+/// Runs noctule and returns its output.
 #[track_caller]
 fn printed(args: &[&str]) -> String {
     let output = affinity::without_cpu(affinity::last_cpu(), || support::noctule(args));
@@ -76,8 +76,8 @@ fn a_neighbour_is_named_first_with_a_next_step() {
     assert!(number(&process["cpu.seconds"]) > 0.0, "{answer}");
 }
 
-/// A recording gives the same output as the live node, except for what only the kernel's files
-/// contain. It also names the group that had the CPU.
+/// From a recording, `why` prints the same as on the live node, except for values that only the
+/// kernel's files contain. It also names the group that had the CPU.
 #[test]
 fn a_recording_answers_and_names_who_had_the_cpu() {
     let _machine = support::shared_but(&[support::Part::LastCpu]);
@@ -150,7 +150,7 @@ fn an_unknown_name_suggests_the_closest() {
     assert_eq!(output.status.code(), Some(2));
 }
 
-/// Output also exists for a group in which nothing runs: the state of its threads.
+/// For a group in which nothing runs, `why` prints the state of its threads.
 #[test]
 fn a_sleeping_group_is_idle_and_a_stopped_one_stopped() {
     let _machine = support::shared();
@@ -178,7 +178,7 @@ fn a_sleeping_group_is_idle_and_a_stopped_one_stopped() {
         words.starts_with(&begin) && words.contains("kill -CONT "),
         "{answer}"
     );
-    // An active group below it does not hide it.
+    // An active group below the stopped group does not change the output.
     let below = Below::new(&format!("{}/active", &path[1..]));
     let _active = Load::shell(&below.group, "while sleep 0.05; do :; done");
     let text = printed(&["why", &path, "--for", "500ms"]);
@@ -186,7 +186,7 @@ fn a_sleeping_group_is_idle_and_a_stopped_one_stopped() {
     assert!(text.starts_with(&begin), "{text}");
 }
 
-/// Returns how far a shell on this machine counts in about 40 ms.
+/// Returns the number to which a shell on this machine counts in about 40 ms.
 fn counts() -> u32 {
     const TRIED: u32 = 20_000;
     let words = format!("j=0; while [ $j -lt {TRIED} ]; do j=$((j + 1)); done");
@@ -196,7 +196,8 @@ fn counts() -> u32 {
     (f64::from(TRIED) * 0.04 / began.elapsed().as_secs_f64()).ceil() as u32
 }
 
-/// Short-lived processes, each in a separate group, are one culprit: the group above them.
+/// Many short-lived processes, each in its own group, are reported as one culprit: the group above
+/// them.
 #[test]
 fn many_short_groups_are_one_culprit() {
     let _machine = support::shared_but(&[support::Part::LastCpu]);
@@ -230,7 +231,7 @@ fn many_short_groups_are_one_culprit() {
         assert!(named.starts_with(&culprit), "{culprit}: {row}");
         assert_eq!(row["verdict"]["kind"], "hurt_by_neighbour", "{row}");
         drop(maker);
-        // A job whose parent was killed.
+        // A job can outlive its killed parent.
         for entry in std::fs::read_dir(ci.folder())
             .into_iter()
             .flatten()
