@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Runs the checks and tests in stages, and prints the time of each. Cheap checks run first, and the
-# first failure ends the run. Test stages run concurrently: all of them finish, and each prints its
-# output when it ends.
+# Runs the checks and tests in stages, and prints the time of each stage. Cheap checks run first,
+# and their first failure ends the run. Test stages run concurrently: all of them finish, and each
+# prints its output when it ends.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -65,8 +65,9 @@ await_all() {
     }
 }
 
-# Runs a command at the same time as tests that share the machine. Tests that need the machine alone
-# wait for it: they lock the same directory (tests/support/machine.rs).
+# Runs a command that may run at the same time as tests that share the machine. Tests that need the
+# machine alone wait for the command, because they lock the same directory
+# (tests/support/machine.rs).
 sharing() { ( flock --shared 9 && "$@" ) 9</tmp; }
 
 lint() {
@@ -85,8 +86,8 @@ tests_of_the_libraries() {
     cargo test --workspace --exclude noctule --locked && cargo test --workspace --bin noctule --locked
 }
 
-# Checks and tests of the laboratory, a workspace of its own, and a minute of process churn: no
-# resource of the agent may grow, and nothing may be lost.
+# Checks and tests the laboratory, which is a separate workspace. Then runs a minute of process
+# churn, during which no resource of the agent may grow and nothing may be lost.
 laboratory() {
     local in_lab=(--manifest-path lab/Cargo.toml) target=${CARGO_TARGET_DIR:-target}/debug
     cargo clippy --workspace --all-targets --locked "${in_lab[@]}" -- -D warnings
@@ -101,8 +102,8 @@ has_other_kernels() {
     command -v apt-get >/dev/null && [ -e "${keys[0]}" ]
 }
 
-# Fetches and builds what the virtual machines need, at idle priority: the tests of the binary wait
-# for much of their time.
+# Fetches and builds the files for the virtual machines, at idle priority. The tests of the binary
+# wait for much of their time, during which the CPU is idle.
 prepare_other_kernels() { ! has_other_kernels || chrt --idle 0 cargo xtask vm --prepare "${KERNELS[@]/#/--kernel=}"; }
 
 other_kernels() {
@@ -115,8 +116,8 @@ other_kernels() {
     KERNELS_RUN=${KERNELS[*]}
 }
 
-# `make test` boots the newest kernel and one other: the one in KERNEL, or else one that changes
-# daily.
+# `make test` boots the newest kernel and one other kernel: the one in KERNEL, or otherwise one that
+# changes daily.
 IN_ROTATION=(5.10 6.1 6.12 6.12-arm64)
 ALL_KERNELS=("${IN_ROTATION[@]}" newest)
 
@@ -134,8 +135,8 @@ choose_kernels() {
 
 everything() {
     stage dependencies scripts/deps.sh test
-    # The tests of the binary are built as the user and run as root. The password is requested here,
-    # while somebody can type it.
+    # Cargo builds the tests of the binary as the user, and sudo runs them as root. sudo asks for
+    # the password here, at the start of the run.
     [ "$(id -u)" = 0 ] || stage 'rights of root' sudo --validate
     lint
     stage 'programs of the tests' cargo test --workspace --locked --no-run

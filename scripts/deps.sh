@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
-# Installs missing dependencies of the build, and with `test` or `bench` those of the tests or the
-# benchmarks too. Uses apt on Debian and Ubuntu, and elsewhere prints what to install. If nothing is
-# missing, it does nothing and needs no network.
+# Installs missing dependencies of the build; with `test` or `bench` also the dependencies of the
+# tests or the benchmarks. Uses apt on Debian and Ubuntu. On other distributions it prints what to
+# install. If nothing is missing, it does nothing and needs no network.
 set -euo pipefail
 
 say() { printf 'deps: %s\n' "$*" >&2; }
 has() { command -v "$1" >/dev/null 2>&1; }
-# Administration tools are in directories that a user's PATH may lack.
+# Administration tools are in directories that may be missing from a user's PATH.
 has_tool() { PATH=$PATH:/usr/sbin:/sbin has "$1"; }
 # A dynamically linked program would not run in an empty root file system.
 is_static() {
@@ -15,7 +15,7 @@ is_static() {
 }
 has_header() { printf '#include <%s>\n' "$1" | cc -E -x c - >/dev/null 2>&1; }
 
-# Each line prints a Debian package unless a check finds what it provides.
+# Each line prints the name of a Debian package, unless the package's contents are present.
 missing_for_build() {
     has clang || echo clang
     has pkg-config || echo pkg-config
@@ -23,8 +23,8 @@ missing_for_build() {
     has_header zlib.h || echo zlib1g-dev
 }
 
-# `git` lists the files for `cargo xtask tidy`. The other tools are peers and references of the
-# tests.
+# `git` lists the files for `cargo xtask tidy`. The tests communicate with the other tools, or
+# compare noctule with them.
 missing_for_tests() {
     has git || echo git
     has runc || echo runc
@@ -42,7 +42,8 @@ missing_for_tests() {
     "$(dirname "$0")/bpf-format.sh" --find >/dev/null || echo clang-format
 }
 
-# Peers and servers for measurements. If one is missing, its figures are left out.
+# Tools and servers that the benchmarks measure for comparison. If one is missing, its figures are
+# left out.
 missing_for_bench() {
     has_tool execsnoop || echo libbpf-tools
     has bpftrace || echo bpftrace
@@ -67,7 +68,7 @@ missing_for_machines() {
     has zstd || echo zstd
 }
 
-# Checks the toolchain, which is the user's choice and is not installed here.
+# Checks the Rust toolchain. The script does not install it, because users choose how to do so.
 check_toolchain() {
     local good=yes
     if ! has cargo; then
@@ -126,12 +127,13 @@ apt() { as_root env DEBIAN_FRONTEND=noninteractive apt-get "$@" </dev/null; }
 
 install_packages() {
     say "installing $*"
-    # The package lists may be empty. If one source fails, the others may suffice.
+    # The update may be necessary, because the package lists can be empty. If one source fails, the
+    # others may suffice.
     apt update -q || say 'apt-get update failed; trying all the same'
     apt install -q -y --no-install-recommends "$@"
 }
 
-# Packages that start a server and enable it at boot. Only their programs are needed.
+# Packages that would start a server and enable it at boot, although only their programs are needed.
 has_service() { case $1 in prometheus | redis-server | nginx) ;; *) false ;; esac }
 
 install_without_services() {

@@ -13,8 +13,8 @@ cache=${XDG_CACHE_HOME:-$HOME/.cache}/noctule/package-check
 scratch=$(mktemp -d)
 root=$scratch/root
 nspawn=
-# The cgroups below which nspawn creates its own, if it uses those of this script: in v2, and in
-# systemd's v1 hierarchy.
+# If nspawn uses the cgroups of this script, the two cgroups below which it creates others: one in
+# the v2 hierarchy, and one in systemd's v1 hierarchy.
 groups=()
 
 fail() {
@@ -65,8 +65,9 @@ make_system() {
     tar --extract --file "$bare" --directory "$root"
 }
 
-# Boots the system. It has its own network, so its port does not collide. It gets the privileges
-# with which a service manager can start noctule, and which nspawn does not grant by default.
+# Boots the system. The system has its own network, so its port cannot collide with another one. It
+# gets the privileges that its service manager needs to start noctule, and that nspawn does not
+# grant by default.
 start_system() {
     local v1 options=(--quiet --register=no --console=pipe --private-network "--directory=$root"
         --capability=CAP_BPF,CAP_PERFMON,CAP_SYS_RESOURCE '--system-call-filter=bpf perf_event_open'
@@ -185,8 +186,8 @@ records() {
 }
 recorded() { inside noctule tape info "$1" >"$scratch/log" 2>&1 && inside noctule stat --from "$1" >"$scratch/log" 2>&1; }
 
-# An upgrade restarts the service and keeps the administrator's configuration, even if the package's
-# own configuration changed.
+# An upgrade restarts the service. It keeps the administrator's configuration, even if the
+# configuration in the package changed.
 upgrades() {
     local config=$root/etc/noctule/noctule.toml before
     step 'upgrade with a configuration that was changed'

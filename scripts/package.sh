@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Builds packages of the static binary: `package.sh deb`, `package.sh rpm` or `package.sh image`.
-# Two runs on the same commit produce equal files, because timestamps are those of the commit.
+# Two runs on the same commit produce equal files, because all timestamps are the time of the
+# commit.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -12,7 +13,7 @@ say() { printf 'package: %s\n' "$*" >&2; }
 has() { command -v "$1" >/dev/null 2>&1; }
 version() { sed -n '/^\[workspace.package\]/,/^\[/ s/^version = "\(.*\)"/\1/p' Cargo.toml; }
 
-# Generates the other files of a package with the binary: manual pages, completions, the unit.
+# Runs the binary to generate the other files of a package: manual pages, completions, the unit.
 share() {
     rm -rf dist/share
     mkdir -p dist/share/man dist/share/completions

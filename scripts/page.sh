@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# If node is installed, runs the page's tests that need no browser, and checks the types of its
-# sources. Installs the compiler, the type declarations and axe-core from the npm registry into the
-# target directory, at the versions of package.json. `--install` does only that, for the browser
-# tests.
+# If node is installed, runs the tests of the page that need no browser, and checks the types in the
+# page's sources. For this it installs the TypeScript compiler, the type declarations and axe-core
+# from the npm registry into the target directory, at the versions of package.json. With
+# `--install`, it only installs them, for the browser tests.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 

@@ -77,7 +77,7 @@ def sums(folder):
 
 
 def differences(table, column, key, arrow, frame, parquet):
-    """Compares the last value of each row: counts summed as in docs/tape.md, and those of the export."""
+    """Compares the last value of each row: counts summed as in docs/tape.md, and counts in the export."""
     assert b"counts" in arrow.schema.metadata
     rows = ", ".join(key)
     running = f"sum({column}) over (partition by {rows}, counted_from order by tick)"

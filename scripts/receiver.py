@@ -38,7 +38,7 @@ REQUESTS = {
 }
 
 
-# Keys of resources and points that have neither our prefix nor a place in the semantic conventions.
+# Keys of resources and points that neither have noctule's prefix nor are in the semantic conventions.
 OWN_KEYS = ["systemd.unit"]
 
 
@@ -62,7 +62,7 @@ UNITS, KEYS = conventions()
 
 
 def strange(signal, message):
-    """Lists deviations from the semantic conventions. Skips keys of log records, which are those of our JSON."""
+    """Lists deviations from the semantic conventions. Skips log records, whose keys are defined in docs/json.md."""
     found = []
 
     def keys(attributes):

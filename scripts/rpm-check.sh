@@ -83,8 +83,8 @@ installs() {
     must_be 'what it needs' "$(rpm -qp --requires "$package" | grep -v -e '^rpmlib(' -e '^config(' -e '^/bin/sh')" ''
 }
 
-# An upgrade restarts the service and keeps the administrator's configuration, even if the package's
-# own configuration changed.
+# An upgrade restarts the service. It keeps the administrator's configuration, even if the
+# configuration in the package changed.
 upgrades() {
     step 'upgrade with a configuration that was changed'
     sed -i 's/^#interval_seconds = 1.0/interval_seconds = 2.0/' "$config"

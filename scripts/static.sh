@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
 # Builds dist/noctule, which needs no libraries at run time, and dist/noctule.debug with its
 # symbols. TARGET selects another architecture: TARGET=aarch64-unknown-linux-gnu builds
-# dist/TARGET/noctule. That needs Rust's standard library for the target (rustup target add) and a C
-# cross compiler (aarch64-linux-gnu-gcc). It also needs the target's libelf.a and libz.a, next to
-# the compiler's own libraries or in LIBRARIES. qemu-user runs the result, if it is installed.
+# dist/TARGET/noctule. A build for another architecture needs Rust's standard library for the target
+# (rustup target add) and a C cross compiler (aarch64-linux-gnu-gcc). It also needs the target's
+# libelf.a and libz.a, next to the compiler's own libraries or in LIBRARIES. If qemu-user is
+# installed, the script runs the result with it.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -19,7 +20,7 @@ run=()
 can_run=yes
 if [ "$architecture" != "$host" ]; then
     dist=dist/$architecture
-    # Debian's prefix of cross compilers.
+    # The prefix of cross compilers on Debian.
     tool=${architecture/-unknown/}-
     cc=${tool}gcc
     command -v "$cc" >/dev/null || {
@@ -36,7 +37,7 @@ if [ "$architecture" != "$host" ]; then
 fi
 libraries=${LIBRARIES:-$(dirname "$(realpath "$("$cc" -print-file-name=libelf.a)")")}
 for library in libelf.a libz.a; do
-    # For a library that it does not find, the compiler prints only the name.
+    # If the compiler does not find a library, it prints only the library's name.
     if [ ! -e "$libraries/$library" ]; then
         echo "static: no $library; Fedora: dnf install elfutils-libelf-devel-static zlib-static;" \
             'Alpine: apk add libelf-static zlib-static; for another architecture: docs/install.md' >&2
@@ -44,8 +45,8 @@ for library in libelf.a libz.a; do
     fi
 done
 
-# Panic messages and line tables contain build paths. They are replaced, so that builds on different
-# machines produce equal binaries.
+# Panic messages and line tables contain build paths. The compilers replace these paths, so that
+# builds on different machines produce equal binaries.
 target=$(realpath --canonicalize-missing "${CARGO_TARGET_DIR:-target}")
 cargo_home=$(realpath "${CARGO_HOME:-$HOME/.cargo}")
 cargo fetch --quiet --locked --target "$architecture"
@@ -62,8 +63,8 @@ for place in "${places[@]}"; do
 done
 export CFLAGS=$c_flags
 
-# Relative relocations take 446 kB, or 5 kB when packed. Identical functions are folded into one.
-# Both need lld, which comes with rustc. Packing also needs a C library that supports it (glibc
+# Relative relocations take 446 kB, or 5 kB when packed. Folding merges identical functions. Packing
+# and folding need lld, which comes with rustc. Packing also needs support in the C library (glibc
 # 2.36, musl 1.2.4), which a test program checks.
 tools=$(rustc --print sysroot)/lib/rustlib/$host/bin/gcc-ld
 lld=("-B$tools" -fuse-ld=lld -Wl,-z,pack-relative-relocs -Wl,--icf=all)
@@ -93,13 +94,12 @@ if readelf --wide --program-headers --dynamic "$built" | grep -E 'INTERP|NEEDED'
     exit 1
 fi
 mkdir -p "$dist"
-# Backtraces contain names and line numbers if the second file is in the same directory as the
-# first.
+# Backtraces contain names and line numbers if noctule.debug is in the same directory as noctule.
 "${tool}objcopy" --only-keep-debug --compress-debug-sections=zlib "$built" "$dist/noctule.debug"
 chmod 644 "$dist/noctule.debug"
 "${tool}objcopy" --strip-all "--add-gnu-debuglink=$dist/noctule.debug" "$built" "$dist/noctule"
 for file in "$dist/noctule" "$dist/noctule.debug"; do
-    # Debug sections are compressed, so they are expanded before the search.
+    # Expands compressed debug sections before the search.
     "${tool}objcopy" --decompress-debug-sections "$file" "$tried"
     if grep --text --only-matching --max-count=3 -F -e "$PWD/" -e "$cargo_home/" -e "$target/" "$tried"; then
         echo "static: $file has the above paths of this machine" >&2

