@@ -1,14 +1,14 @@
 #!/usr/bin/env bash
-# clang never sets the BTF flag for characters, so that char is a small integer for a reader of BTF.
+# clang never sets the BTF flag for characters, so a reader of BTF sees char as a small integer.
 #
 # Expected: BTF has BTF_INT_CHAR for integers that are characters, and the type of "char comm[16]" has it.
-# Happens:  clang writes char as a signed integer of 8 bits, as it does signed char. Only the name "char" tells them
-#           apart. btf-rs answers is_char() = false for char.
+# Happens:  clang writes char and signed char as a signed integer of 8 bits. Only the name "char" distinguishes them.
+#           is_char() of btf-rs returns false for char.
 # Matters:  a tool that prints events of a BPF program by their BTF shows the command as sixteen numbers, or shows each
-#           int8_t array as text. The flag is in the specification, in the header files and in the readers.
+#           int8_t array as text. The specification, the header files and the readers of BTF all have the flag.
 # Versions: clang 22.1.8 of ziglang 0.17.1 (PyPI), btf-rs 2.0.0 (crates.io).
 # Source:   BTFTypeInt in llvm/lib/Target/BPF/BTFDebug.cpp; Linux documentation, "BPF Type Format", BTF_KIND_INT.
-# Way out:  take an integer of one byte named "char" for a character.
+# Way out:  treat an integer of one byte with the name "char" as a character.
 set -euo pipefail
 tmp=$(mktemp -d)
 trap 'rm -rf "$tmp"' EXIT

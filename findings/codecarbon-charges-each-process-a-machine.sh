@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
 # codecarbon charges each process the memory power of a whole small machine.
 #
-# Expected: with tracking_mode="process" the energy of memory is a share of the machine's, so that the processes of a
-#           node add up to no more than the node.
-# Happens:  the power is estimated from the resident set of the process as if it were the memory of a machine: at least
-#           two modules of 5 W each (1.5 W on Arm). A process that sleeps is charged 10 W, and so is every other
-#           process: ten of them have 100 W of memory between them, on any node.
-# Matters:  for a process that mostly waits, the estimate of memory exceeds that of the CPU by a factor of ten or more,
-#           and the sum over a node has no bound.
+# Expected: with tracking_mode="process" the energy of memory is a share of the machine's memory energy, so that the
+#           processes of a node add up to no more than the node.
+# Happens:  codecarbon estimates the power from the resident set of the process as if this were the memory of a machine:
+#           at least two modules of 5 W each (1.5 W on Arm). Even a sleeping process is charged 10 W. Ten processes are
+#           charged 100 W for memory, on any node.
+# Matters:  for a process that mostly waits, the estimate for memory exceeds the estimate for the CPU by a factor of ten
+#           or more, and the sum over a node has no bound.
 # Versions: codecarbon 3.3.2.
 # Source:   RAM._calculate_ram_power in codecarbon/external/ram.py.
 set -euo pipefail

@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
-# DuckDB answers a comparison on the same rows differently if the Parquet file was written by PyArrow or Polars.
+# DuckDB returns another result for a comparison on the same rows if PyArrow or Polars wrote the Parquet file.
 #
-# Expected: "where seconds > 5" returns the same rows from a table, from a Parquet file of DuckDB and from one of
-#           PyArrow.
-# Happens:  NaN is greater than every number in DuckDB, so that the table and DuckDB's own file have a row above 5.
-#           Statistics in Parquet leave NaN out. DuckDB trusts the maximum 3 of PyArrow and Polars, and finds no row.
-#           Then "seconds <= 3" returns the NaN as well, since the statistics say that every row qualifies.
+# Expected: "where seconds > 5" returns the same rows from a table, from a Parquet file of DuckDB and from a Parquet
+#           file of PyArrow.
+# Happens:  in DuckDB NaN is greater than every number, so a table and DuckDB's own file have a row above 5. Statistics
+#           in Parquet exclude NaN. DuckDB trusts the maximum of 3 that PyArrow and Polars write, and finds no row. In
+#           return, "seconds <= 3" also returns the NaN, because every row qualifies according to the statistics.
 # Matters:  NaN is the usual value of a ratio without requests, and of a stale series. A count of slow requests depends
-#           on which program wrote the file, and changes when somebody converts it.
+#           on the program that wrote the file, and changes when the file is converted.
 # Versions: DuckDB 2.0.1, PyArrow 26.0.1, Polars 2.1.0.
 # Source:   Parquet format, parquet.thrift, ColumnOrder: "When looking for NaN values, min and max should be ignored";
 #           https://github.com/duckdb/duckdb/issues/25521

@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# A nanosecond timestamp of Parquet neither subtracts nor joins in DuckDB.
+# In DuckDB, nanosecond timestamps from Parquet can be neither subtracted nor joined.
 #
-# Expected: a UTC timestamp in nanoseconds behaves as one in microseconds: max(t) - min(t) is an interval, and a join with
-#           the same rows in CSV finds them.
-# Happens:  DuckDB 2 reads nanoseconds as a timestamp type of their own, which has no minus operator. read_csv keeps
-#           microseconds and drops the other digits, so a join by time finds no row.
+# Expected: a UTC timestamp in nanoseconds behaves like a timestamp in microseconds: max(t) - min(t) is an interval, and
+#           a join with the same rows in CSV finds them.
+# Happens:  DuckDB 2 reads nanoseconds as a separate timestamp type, which has no minus operator. read_csv keeps
+#           microseconds and drops the remaining digits, so a join by time finds no row.
 # Matters:  traces and eBPF tools write nanoseconds. The same data in two formats gives an empty result, not an error.
 # Versions: DuckDB 2.0.1, PyArrow 26.0.1.
 # Source:   DuckDB documentation, "Timestamp Types"; Parquet format, LogicalTypes.md, TIMESTAMP.

@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# DuckDB and Polars drop keys of JSON lines that first appear after the sample.
+# DuckDB and Polars drop a key of JSON lines if it first appears after the sampled lines.
 #
 # Expected: reading a file of JSON lines yields every key, or an error.
 # Happens:  DuckDB infers the columns from the first 20,480 objects, Polars from the first 100. Both leave out a key
 #           that appears later, without a warning. PyArrow's read_json keeps the key; its open_json raises an error.
-# Matters:  a log of events has rare kinds. The one oom.kill in a day loses its memory figure, and a query for it
-#           fails as if no event ever had one.
+# Matters:  a log of events has rare kinds. The only oom.kill in a day loses its memory figure, and a query for this
+#           figure fails as if no event had it.
 # Versions: DuckDB 2.0.1, Polars 2.1.0, PyArrow 26.0.1.
 # Source:   DuckDB documentation, "JSON Loading", sample_size; Polars documentation, read_ndjson,
 #           infer_schema_length.

@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# HdrHistogram of Python reports a lower percentile than HdrHistogram of JavaScript for the same values.
+# For the same values, the Python port of HdrHistogram reports a lower percentile than the JavaScript port.
 #
-# Expected: ports of HdrHistogram return the same value for the same percentile of the same recording: the smallest one
-#           that covers at least that share of the values.
+# Expected: ports of HdrHistogram return the same value for the same percentile of the same recording: the smallest
+#           value that covers at least this share of the recorded values.
 # Happens:  the Python port rounds the rank to the nearest integer, the JavaScript port rounds it up. The 90th
-#           percentile of five values of 1 and one of 1000 is 1 in Python, which covers 83.3% only, and 1000 in
+#           percentile of five values of 1 and one value of 1000 is 1 in Python, which covers only 83.3%, and 1000 in
 #           JavaScript.
 # Matters:  the ports read each other's files. A report of tail latency depends on the language that prints it, most of
 #           all with few samples, and the Python figure is the optimistic one.

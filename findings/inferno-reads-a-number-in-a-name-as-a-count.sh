@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
-# inferno takes a number at the end of a frame's name for the count of a second profile.
+# inferno interprets a number at the end of a frame's name as the count of a second profile.
 #
 # Expected: a folded line is a stack, a space and a count. "main;Worker 2 50" is 50 samples in the frame "Worker 2".
-# Happens:  inferno takes two numbers at the end for a differential line: 2 samples before and 50 after. The frames
-#           "Worker 1" and "Worker 2" become one frame "Worker", which is red as if it had grown. There is no warning.
+# Happens:  if a line ends with two numbers, inferno interprets it as a differential line: 2 samples before and 50
+#           after. The frames "Worker 1" and "Worker 2" become one frame "Worker", which is red as if it had grown.
+#           There is no warning.
 # Matters:  threads, queues and CPUs are often numbered, and a profile by thread or queue can have their names as
 #           leaves. The graph does not show which worker is busy.
 # Versions: inferno 0.12.8.

@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
-# jq from PyPI prints two numbers as equal that it calls different, and whose difference is 0.
+# jq from PyPI prints two numbers alike although they compare as different, and computes a difference of 0.
 #
-# Expected: jq 1.7 and later keep large integers that a filter does not change; where they do not, numbers that
-#           compare as different print differently.
+# Expected: jq 1.7 and later keep large integers that a filter does not change. If a program rounds them, numbers that
+#           compare as different at least print differently.
 # Happens:  jq.compile(".t").input_text(...) of the Python package prints 1764400000000000001 as 1764400000000000000,
 #           while tostring and tojson print it exactly. ".[0].t == .[1].t" is false and unique keeps both, but both
 #           print alike and their difference is 0.
-# Matters:  times in nanoseconds are above 2^53. The exact digits survive inside of jq and are lost in its output.
+# Matters:  times in nanoseconds are above 2^53. The exact digits survive inside jq, but its output loses them.
 # Versions: jq 1.13.0 of PyPI.
 # Source:   jq manual, section on numbers ("literal"); the package converts results by jv_number_value.
 # Way out:  "| tostring", or keep such numbers as text.

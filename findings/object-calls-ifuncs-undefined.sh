@@ -1,13 +1,14 @@
 #!/usr/bin/env bash
-# The crate object says that an indirect function is not defined.
+# The crate object reports an indirect function as not defined.
 #
-# Expected: Symbol::is_definition() is true for each function of a file that has an address.
+# Expected: Symbol::is_definition() is true for each function in a file, if the function has an address.
 # Happens:  an indirect function (STT_GNU_IFUNC) has an address, a section and the kind Text, and is_definition() is
 #           false.
-# Matters:  glibc's memcpy, strlen and many others are such symbols. A symbolizer or a uprobe tool that keeps
-#           definitions only cannot find them, or names their addresses after a neighbour.
+# Matters:  memcpy, strlen and many other functions of glibc are such symbols. A symbolizer or a uprobe tool that keeps
+#           only definitions cannot find these functions, or resolves their addresses to a neighbouring function.
 # Versions: object 0.39.1.
-# Source:   ElfSymbol::is_definition and kind in object/src/read/elf/symbol.rs; ELF gABI and the GNU extension STT_GNU_IFUNC.
+# Source:   ElfSymbol::is_definition and kind in object/src/read/elf/symbol.rs; ELF gABI and the GNU extension
+#           STT_GNU_IFUNC.
 # Way out:  test the section and the address, or read st_info.
 set -euo pipefail
 tmp=$(mktemp -d)

@@ -1,16 +1,16 @@
 #!/usr/bin/env bash
-# The OpenMetrics parser of the Prometheus Python client loses samples of later timestamps.
+# The OpenMetrics parser of the Prometheus Python client drops samples with later timestamps.
 #
 # Expected: the points of one metric may follow each other, in the order of their timestamps, and a reader returns all
 #           samples of each point.
 # Happens:  for a summary, prometheus_client returns every sample of the first timestamp, but only the first sample of
-#           each later one. There is no error. The list of samples that it has seen for a timestamp is not emptied when
-#           the timestamp changes.
-# Matters:  a backfill file with a sum and a count per minute has all counts and one sum, so averages computed from it
-#           are wrong.
+#           each later timestamp. There is no error. The parser keeps a list of the samples that it has seen for a
+#           timestamp, and does not clear the list when the timestamp changes.
+# Matters:  a reader of a backfill file with a sum and a count per minute gets all counts and one sum, and computes
+#           wrong averages.
 # Versions: prometheus_client 0.26.0.
 # Source:   text_fd_to_metric_families in prometheus_client/openmetrics/parser.py; OpenMetrics 1.0, "MetricPoint".
-# Way out:  parse each timestamp alone.
+# Way out:  parse the samples of each timestamp separately.
 set -euo pipefail
 tmp=$(mktemp -d)
 trap 'rm -rf "$tmp"' EXIT

@@ -1,18 +1,18 @@
 #!/usr/bin/env bash
-# OpenTelemetry JavaScript exports the last value of a container for ever after the container is gone.
+# After a container has ended, OpenTelemetry JavaScript exports its last value forever.
 #
-# Expected: an asynchronous gauge exports what its callback observed this time. The specification says that a set of
-#           attributes that the callback no longer observes should produce no data, and the Python SDK works like that.
+# Expected: an asynchronous gauge exports the values of the callback's last run. According to the specification, a set
+#           of attributes that the callback no longer observes should produce no data. The Python SDK works like that.
 # Happens:  with cumulative temporality, which is the default and the only one of the Prometheus exporter, the
 #           JavaScript SDK keeps each set of attributes that it ever saw, and exports it each time with a new timestamp.
-#           With delta temporality it exports only what was observed.
-# Matters:  a gauge per container, pod, queue or connection never loses one. Sums over the gauge grow, and alerts on
-#           what ended stay on until the process restarts.
+#           With delta temporality, the SDK exports only observed sets.
+# Matters:  a gauge per container, pod, queue or connection keeps the series of each one that ended. Sums over the gauge
+#           grow, and alerts on ended containers stay on until the process restarts.
 # Versions: @opentelemetry/sdk-metrics 2.12.0 (npm), opentelemetry-sdk 1.45.2 (PyPI).
 # Source:   TemporalMetricProcessor.buildMetrics in sdk-metrics/src/state/TemporalMetricProcessor.ts; OpenTelemetry
 #           specification, "Metrics SDK", "Observations inside asynchronous callbacks";
 #           https://github.com/open-telemetry/opentelemetry-js/issues/2997
-# Way out:  delta temporality, or observe NaN or 0 for what ended.
+# Way out:  use delta temporality, or observe NaN or 0 for a container that ended.
 set -euo pipefail
 tmp=$(mktemp -d)
 trap 'rm -rf "$tmp"' EXIT

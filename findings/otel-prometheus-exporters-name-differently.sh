@@ -1,14 +1,16 @@
 #!/usr/bin/env bash
-# The Prometheus exporters of two OpenTelemetry SDKs give one instrument two names, and one repeats a label.
+# The Prometheus exporters of two OpenTelemetry SDKs give one instrument two names, and one of them repeats a label.
 #
-# Expected: a histogram request.duration in ms is one metric of Prometheus, whichever SDK a service uses. The
-#           specification adds the unit to the name, and joins attributes that become the same label, with a semicolon.
-# Happens:  Python exports request_duration_milliseconds, JavaScript request_duration, with the unit in a comment. Its
-#           bounds are le="5", those of Python le="5.0". For the attributes http.method and http_method, which services
-#           have at the same time while conventions change, JavaScript writes the label http_method twice. Prometheus
-#           fails the whole scrape then, and so does the parser of prometheus_client. Python keeps one of the values.
-# Matters:  a dashboard or an alert over all services shows those of one language. One attribute can take every metric
-#           of a service away.
+# Expected: a histogram request.duration in ms is one Prometheus metric, regardless of the SDK that a service uses. The
+#           specification adds the unit to the name. If several attributes become the same label, it joins their values
+#           with a semicolon.
+# Happens:  Python exports request_duration_milliseconds. JavaScript exports request_duration, with the unit in a
+#           comment. A bound is le="5" in JavaScript and le="5.0" in Python. While conventions change, a service can
+#           have both attributes http.method and http_method. For these, JavaScript writes the label http_method twice,
+#           so that Prometheus and the parser of prometheus_client reject the whole scrape. Python keeps one of the
+#           values.
+# Matters:  a dashboard or an alert over all services shows only the services in one language. One attribute can remove
+#           every metric of a service.
 # Versions: opentelemetry-exporter-prometheus 0.66b2, prometheus_client 0.26.0 (PyPI),
 #           @opentelemetry/exporter-prometheus 0.223.0 (npm).
 # Source:   PrometheusSerializer in @opentelemetry/exporter-prometheus; OpenTelemetry specification, "Prometheus and
