@@ -2,13 +2,13 @@
 # The container detector of OpenTelemetry Python gives a container.id to processes that are in no container.
 #
 # Expected: container.id is the id that the runtime gave the container, and is missing for a process on the host.
-# Happens:  in /proc/self/cgroup the detector takes any number of hexadecimal digits between a slash, hyphen or colon
-#           and a dot for an id. A shell in session-3.scope is in container "3", and a unit cafe.service in "cafe".
-#           Where that finds nothing, it takes the first part of 64 characters from a line of /proc/self/mountinfo that
-#           contains "containers". On a node with Docker this is the shm mount of some container, and nginx.service has
-#           the id of that container.
-# Matters:  spans and metrics of a host service are joined with a container that it has nothing to do with. "3" is the
-#           id of a container on every node.
+# Happens:  in /proc/self/cgroup the detector treats any number of hexadecimal digits between a slash, hyphen or colon
+#           and a dot as an id. A shell in session-3.scope gets the container "3", and a unit cafe.service gets "cafe".
+#           If there are no such digits, the detector uses the first path component of 64 characters in a line of
+#           /proc/self/mountinfo that contains "containers". On a node with Docker this is the shm mount of some
+#           container, and nginx.service gets the id of that container.
+# Matters:  spans and metrics of a host service are joined with an unrelated container. "3" is the id of a container on
+#           every node.
 # Versions: opentelemetry-resource-detector-containerid 0.66b1.
 # Source:   _get_container_id_v1 and _get_container_id_v2 in opentelemetry/resource/detector/containerid/__init__.py;
 #           OpenTelemetry semantic conventions, "Container", container.id.

@@ -1,14 +1,13 @@
 #!/usr/bin/env bash
-# OpenTelemetry Python exports a negative delta of a counter that only grows.
+# OpenTelemetry Python exports a negative delta for a monotonic counter.
 #
-# Expected: where the source of an asynchronous counter starts again at a lower value, the delta is the new value, or
-#           nothing, and a cumulative point gets a new start time. The sum is monotonic, so that readers expect no
-#           negative delta.
+# Expected: if the source of an asynchronous counter restarts at a lower value, the delta is the new value or is absent,
+#           and a cumulative point gets a new start time. The sum is monotonic, so readers expect no negative delta.
 # Happens:  for 20 followed by 5, the Python SDK exports the delta -15 in a sum with is_monotonic = true. As a
 #           cumulative sum it exports 5 with the start time of the 20. The JavaScript SDK exports the delta 5, and a new
 #           start time.
-# Matters:  asynchronous counters often repeat a counter of a container or device, and those restart. A receiver that
-#           adds deltas loses 15, and one that finds resets by the start time finds none.
+# Matters:  asynchronous counters often export a counter of a container or device, and such counters restart. A receiver
+#           that adds up deltas loses 15, and a receiver that detects resets by the start time finds none.
 # Versions: opentelemetry-sdk 1.45.2 (PyPI), @opentelemetry/sdk-metrics 2.12.0 (npm).
 # Source:   _SumAggregation.collect in opentelemetry/sdk/metrics/_internal/aggregation.py; SumAggregator.diff in
 #           sdk-metrics/src/aggregator/Sum.ts; OpenTelemetry specification, "Metrics Data Model", "Sums" and "Resets and

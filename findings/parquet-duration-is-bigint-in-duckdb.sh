@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
-# A duration that PyArrow writes to Parquet is a bare integer for DuckDB.
+# DuckDB reads a duration that PyArrow wrote to Parquet as a bare integer.
 #
 # Expected: a column of type duration[ns] is an interval, or at least keeps its unit.
 # Happens:  Parquet has no type for durations. PyArrow writes INT64 and keeps the type only in the metadata
-#           ARROW:schema. Polars reads that and returns Duration; DuckDB does not, and returns BIGINT.
-# Matters:  the same file shows latencies as 1.5 us in one tool and as 1500 of an unknown unit in the other. A query
-#           that compares them with an interval fails, and one that compares them with a number of milliseconds is
-#           wrong by a factor of a million.
+#           ARROW:schema. Polars reads the metadata and returns Duration; DuckDB ignores it and returns BIGINT.
+# Matters:  for the same file, one tool shows a latency of 1.5 us and the other the number 1500 without a unit. A query
+#           that compares latencies with an interval fails, and a query that compares them with a number of milliseconds
+#           is wrong by a factor of a million.
 # Versions: PyArrow 26.0.1, DuckDB 2.0.1, Polars 2.1.0.
 # Source:   Parquet format, LogicalTypes.md; PyArrow documentation, "Reading and Writing the Apache Parquet Format".
 # Way out:  write the unit into the name of an integer column.

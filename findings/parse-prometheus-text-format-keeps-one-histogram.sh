@@ -1,13 +1,14 @@
 #!/usr/bin/env bash
-# The npm package parse-prometheus-text-format returns one histogram for all label sets: a mix of them without labels.
+# The npm package parse-prometheus-text-format merges histograms with different labels into one without labels.
 #
-# Expected: a family with a histogram for each of two routes is parsed into two histograms with their labels, as it is
-#           for counters and gauges.
-# Happens:  the parser merges all histograms of a family into one object, without labels, sum and count. The last bucket
-#           of each bound wins. Where the routes have different bounds, the object has buckets of both, which belong to
-#           neither: here le="5" is below le="0.1". Summaries are merged in the same way. There is no error.
-# Matters:  quantiles that a Node.js test or dashboard computes are those of whichever series the exporter writes last,
-#           or of no series. A histogram without labels, as in the README, is parsed correctly.
+# Expected: from a family with one histogram for each of two routes, the parser returns two histograms with their
+#           labels, as for counters and gauges.
+# Happens:  the parser merges all histograms of a family into one object, without labels, sum and count. For each bound,
+#           the object has the last bucket. If the routes have different bounds, the object has buckets of both, which
+#           form no valid histogram: here the count at le="5" is below the count at le="0.1". Summaries are merged in
+#           the same way. There is no error.
+# Matters:  quantiles that a Node.js test or dashboard computes describe the series that the exporter writes last, or no
+#           series at all. A histogram without labels, as in the README, is parsed correctly.
 # Versions: parse-prometheus-text-format 1.1.1 (npm).
 # Source:   flattenMetrics in the package; Prometheus documentation, "Exposition formats", "Histograms and summaries".
 set -euo pipefail

@@ -1,12 +1,13 @@
 #!/usr/bin/env bash
 # The pprof decoder of npm reads each negative value of a profile as nearly 2^64.
 #
-# Expected: the values of a sample are int64 in profile.proto, so that -5 is read as -5. pprof writes negative values
-#           where it compares two profiles: "pprof -proto -diff_base".
-# Happens:  pprof-format writes -5 as protobuf does, and reads these bytes as 18446744073709551611n. It decodes a varint
-#           and never makes it signed. Protobuf reads -5 from the same file. Labels with a number are affected too.
-# Matters:  a function that got faster by 5 ns shows as one that got slower by 585 years, and a sum over the comparison
-#           is dominated by the improvements.
+# Expected: the values of a sample are int64 in profile.proto, so -5 is read as -5. pprof writes negative values when it
+#           compares two profiles: "pprof -proto -diff_base".
+# Happens:  pprof-format writes -5 as protobuf does, but reads these bytes as 18446744073709551611n. It decodes a varint
+#           and does not convert it to a signed number. Protobuf reads -5 from the same file. Labels with a number are
+#           affected too.
+# Matters:  a function that became 5 ns faster appears to have become 585 years slower, and the improvements dominate
+#           the sum over a comparison.
 # Versions: pprof-format 2.3.2 (npm), protobuf 7.36.2 (PyPI).
 # Source:   decodeBigNumber and Sample.decodeValue in pprof-format; profile.proto of https://github.com/google/pprof;
 #           protobuf documentation, "Encoding", "Signed Integers".

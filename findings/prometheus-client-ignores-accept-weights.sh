@@ -3,10 +3,10 @@
 #
 # Expected: the exporter follows the weights of the Accept header (RFC 9110): the highest q wins, and q=0 means
 #           "not acceptable".
-# Happens:  prometheus_client takes OpenMetrics as soon as its media type appears, whatever its weight. It answers
-#           OpenMetrics to q=0.1 beside text with q=1, and to q=0.
-# Matters:  a scraper that lowers the weight of OpenMetrics, for instance because of its stricter parser, gets it all
-#           the same, with other names of counters and "# EOF" at the end.
+# Happens:  prometheus_client selects OpenMetrics if the header contains its media type, regardless of the weight. It
+#           sends OpenMetrics for q=0.1 even if text has q=1, and also for q=0.
+# Matters:  a scraper may lower the weight of OpenMetrics, for instance because its parser is stricter. It still gets
+#           OpenMetrics, with other names of counters and "# EOF" at the end.
 # Versions: prometheus_client 0.26.0.
 # Source:   choose_encoder in prometheus_client/exposition.py; RFC 9110, section 12.4.2.
 set -euo pipefail

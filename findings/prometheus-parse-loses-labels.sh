@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
 # The crate prometheus-parse drops samples and labels whose values contain a brace, a comma or an equals sign.
 #
-# Expected: a label value is any text in quotes. A parser of the format returns it, or an error.
-# Happens:  the crate splits the labels at each comma and equals sign, in quotes or not, and ends them at the first "}".
-#           The sample of route="/users/{id}" is gone, args="x, y" becomes "x", and a label with "=" is gone. Two
-#           histograms that differ in such a label are merged into one that has each bound twice. There is no error.
-#           prometheus_client of Python returns everything.
-# Matters:  route templates, command lines, queries and mount options are such values. The requests of /users/{id} are
-#           missing from the sum over all routes.
+# Expected: a label value is any text in quotes. A parser of the format returns the value, or an error.
+# Happens:  the crate splits the labels at each comma and equals sign, even in quotes, and ends them at the first "}".
+#           The sample of route="/users/{id}" is missing, args="x, y" becomes "x", and a label with "=" is missing. Two
+#           histograms that differ in such a label are merged into one histogram that has each bound twice. There is no
+#           error. prometheus_client of Python returns everything.
+# Matters:  route templates, command lines, queries and mount options contain such characters. The requests of
+#           /users/{id} are missing from the sum over all routes.
 # Versions: prometheus-parse 0.2.5 (crates.io), prometheus_client 0.26.0 (PyPI).
 # Source:   SAMPLE_RE and Labels::parse in prometheus-parse/src/lib.rs; Prometheus documentation, "Exposition formats",
 #           "Comments, help text, and type information": label_value can be any sequence of UTF-8 characters.

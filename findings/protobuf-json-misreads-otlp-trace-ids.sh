@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
 # Protobuf's own JSON mapping reads an OTLP trace id in hexadecimal as 24 other bytes, without an error.
 #
-# Expected: the protobuf library that ships the OTLP messages reads OTLP/JSON, or refuses it.
-# Happens:  OTLP/JSON writes trace_id and span_id in hexadecimal; the protobuf JSON mapping has base64 for bytes. Every
-#           hexadecimal text of 32 digits is valid base64, so json_format.Parse accepts it and yields a wrong id of 24
-#           bytes. In the other direction MessageToJson writes base64, which OTLP receivers refuse or misread.
-# Matters:  joins between logs and traces come out empty, and nothing says why.
+# Expected: protobuf, with the messages of OTLP, reads OTLP/JSON or rejects it.
+# Happens:  OTLP/JSON writes trace_id and span_id in hexadecimal; the protobuf JSON mapping uses base64 for bytes. Every
+#           hexadecimal text of 32 digits is valid base64, so json_format.Parse accepts it and returns a wrong id of 24
+#           bytes. In the other direction MessageToJson writes base64, which OTLP receivers reject or misread.
+# Matters:  joins between logs and traces are empty, without an error that explains why.
 # Versions: opentelemetry-proto 1.45.2, protobuf 7.36.2.
 # Source:   OpenTelemetry specification, OTLP, "JSON Protobuf Encoding"; protobuf documentation, "ProtoJSON Format".
 set -euo pipefail

@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# psutil's Process.name() is neither the kernel's name of a process nor that of its program.
+# psutil's Process.name() is neither the kernel's name of a process nor the name of the process's executable.
 #
 # Expected: name() returns the command name of the kernel (/proc/PID/comm), or the base name of the executable.
-# Happens:  where comm has 15 bytes, psutil assumes that the kernel cut it, and returns argv[0] if that begins with
-#           comm. argv[0] is whatever the parent passed.
-# Matters:  two tools on one node disagree on the name of a process. A label by psutil joins with none of those by
-#           comm, and its length has no limit of 15.
+# Happens:  if comm has 15 bytes, psutil assumes that the kernel truncated it. psutil then returns argv[0] if it begins
+#           with comm. The parent of a process can set argv[0] to any text.
+# Matters:  two tools on one node disagree on the name of a process. A label from psutil cannot be joined with labels
+#           from comm, and can be longer than 15 bytes.
 # Versions: psutil 7.2.2.
 # Source:   Process.name in psutil/__init__.py.
 set -euo pipefail

@@ -1,16 +1,16 @@
 #!/usr/bin/env bash
-# psutil's Process of a thread has the thread's name and the CPU time of the whole process.
+# For the id of a thread, psutil's Process has the name of the thread and the CPU time of the whole process.
 #
-# Expected: psutil.Process accepts the id of a thread on Linux, as its documentation says, and returns the figures of
-#           that thread.
-# Happens:  name(), status() and num_ctx_switches() are those of the thread; cpu_times(), cpu_percent() and
-#           io_counters() are those of the process. A thread that only sleeps has all the CPU time of the thread beside
-#           it. pid_exists() says that there is no such process, while is_running() is true.
-# Matters:  perf, eBPF tools and tracers name threads. A table of threads by psutil's figures multiplies the CPU time of
-#           a process by its number of threads, and names the idle ones as culprits.
+# Expected: on Linux, psutil.Process accepts the id of a thread, according to its documentation, and returns the figures
+#           of that thread.
+# Happens:  name(), status() and num_ctx_switches() describe the thread; cpu_times(), cpu_percent() and io_counters()
+#           describe the process. A thread that only sleeps has the CPU time of a busy thread of the same process.
+#           pid_exists() returns false, whereas is_running() returns true.
+# Matters:  perf, eBPF tools and tracers report ids of threads. A table of threads with psutil's figures multiplies the
+#           CPU time of a process by its number of threads, and idle threads look like culprits.
 # Versions: psutil 7.2.2.
 # Source:   psutil documentation, class Process; https://github.com/giampaolo/psutil/issues/1989
-# Way out:  Process(pid).threads(), which is right.
+# Way out:  use Process(pid).threads(), which returns the right figures.
 set -euo pipefail
 tmp=$(mktemp -d)
 trap 'rm -rf "$tmp"' EXIT

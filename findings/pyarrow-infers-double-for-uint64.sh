@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# PyArrow reads unsigned 64-bit integers of CSV and JSON as doubles once one exceeds 2^63 - 1.
+# PyArrow reads a column of unsigned 64-bit integers in CSV or JSON as doubles if one value exceeds 2^63 - 1.
 #
 # Expected: integers stay integers, or the reader raises an error. DuckDB widens to HUGEINT, Polars to Int128.
 # Happens:  PyArrow infers double for the whole column, so numbers above 2^53 change and distinct ids become equal.
 # Matters:  kernel ids, masks and "no limit" values are unsigned 64-bit numbers. One row with such a value corrupts
-#           the column, also in rows whose own values fit.
+#           the whole column, including rows whose own values would fit.
 # Versions: PyArrow 26.0.1, DuckDB 2.0.1, Polars 2.1.0.
 # Source:   PyArrow documentation, "Reading CSV files", column type inference.
 # Way out:  ConvertOptions(column_types=...), or an explicit schema.

@@ -1,16 +1,16 @@
 #!/usr/bin/env bash
-# The crate sysinfo lists each thread as a process of its own, with the memory of the whole process.
+# The crate sysinfo lists each thread as a separate process, with the memory of the whole process.
 #
-# Expected: System::processes() returns processes. The sum of memory() over those of one name is the memory of that
-#           program.
-# Happens:  on Linux, new_all() and refresh_all() put the threads into the same map. Each has the resident set of the
-#           whole process. A program with 8 more threads counts as 9 processes and as 9 times its memory. A thread's
-#           parent() is its process, as if it were a child.
-# Matters:  a list of the programs with the most memory becomes one of those with the most threads, and its sum can
-#           exceed the memory of the machine.
+# Expected: System::processes() returns processes. The sum of memory() over the processes with one name is the memory of
+#           that program.
+# Happens:  on Linux, new_all() and refresh_all() put the threads into the same map. Each thread has the resident set of
+#           the whole process. A program with 8 more threads counts as 9 processes and as 9 times its memory. parent()
+#           of a thread returns its process, as if the thread were a child.
+# Matters:  a list of the programs with the most memory lists the programs with the most threads instead, and its sum
+#           can exceed the memory of the machine.
 # Versions: sysinfo 0.40.4.
 # Source:   documentation of ProcessRefreshKind, Default: "tasks are considered processes on their own in linux".
-# Way out:  refresh with ProcessRefreshKind::everything().without_tasks(), or skip those with thread_kind() of Some.
+# Way out:  refresh with ProcessRefreshKind::everything().without_tasks(), or skip entries whose thread_kind() is Some.
 set -euo pipefail
 tmp=$(mktemp -d)
 trap 'rm -rf "$tmp"' EXIT

@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# The growth of an unsigned counter over a reset is -2, 1.8e19 or an error, by library and by spelling.
+# The growth of an unsigned counter over a reset is -2, 1.8e19 or an error, depending on library and method.
 #
-# Expected: the difference of two values of a counter is negative where the counter was reset, everywhere.
+# Expected: in every library, the difference of two values of a counter is negative if the counter was reset in between.
 # Happens:  for 5 followed by 3, Polars' diff() gives -2, but the same difference by shift() wraps to 2^64 - 2. pandas'
 #           diff() gives 1.8e19, NumPy and PyArrow wrap, and DuckDB raises an error.
-# Matters:  counters of the kernel are unsigned, and a restart is a reset. A rate that is computed by two spellings of
-#           one formula is either negative, which is easy to see, or the largest number there is.
+# Matters:  counters of the kernel are unsigned, and a restart is a reset. Two equivalent methods compute either a
+#           negative rate, which is easy to notice, or a rate near the largest number.
 # Versions: Polars 2.1.0, pandas 3.1.1, NumPy 2.4.6, PyArrow 26.0.1, DuckDB 2.0.1.
 # Source:   documentation of polars.Expr.diff, pandas.Series.diff, numpy.diff (note on unsigned arrays),
 #           pyarrow.compute.subtract.
