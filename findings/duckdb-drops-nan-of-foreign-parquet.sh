@@ -4,8 +4,8 @@
 # Expected: "where seconds > 5" returns the same rows from a table, from a Parquet file of DuckDB and from a Parquet
 #           file of PyArrow.
 # Happens:  in DuckDB NaN is greater than every number, so a table and DuckDB's own file have a row above 5. Statistics
-#           in Parquet exclude NaN. DuckDB trusts the maximum of 3 that PyArrow and Polars write, and finds no row. In
-#           return, "seconds <= 3" also returns the NaN, because every row qualifies according to the statistics.
+#           in Parquet exclude NaN. DuckDB trusts the maximum of 3 that PyArrow and Polars write, and finds no row.
+#           Conversely, "seconds <= 3" also returns the NaN, because every row qualifies according to the statistics.
 # Matters:  NaN is the usual value of a ratio without requests, and of a stale series. A count of slow requests depends
 #           on the program that wrote the file, and changes when the file is converted.
 # Versions: DuckDB 2.0.1, PyArrow 26.0.1, Polars 2.1.0.

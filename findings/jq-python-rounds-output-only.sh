@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # jq from PyPI prints two numbers alike although they compare as different, and computes a difference of 0.
 #
-# Expected: jq 1.7 and later keep large integers that a filter does not change. If a program rounds them, numbers that
-#           compare as different at least print differently.
+# Expected: jq 1.7 and later keep large integers that a filter does not change. Even if jq rounded them, numbers that
+#           compare as different should print differently.
 # Happens:  jq.compile(".t").input_text(...) of the Python package prints 1764400000000000001 as 1764400000000000000,
 #           while tostring and tojson print it exactly. ".[0].t == .[1].t" is false and unique keeps both, but both
 #           print alike and their difference is 0.
