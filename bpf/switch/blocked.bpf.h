@@ -261,7 +261,7 @@ static __always_inline void charge_block(struct task_account *account, __u64 blo
 		__sync_fetch_and_add(&account->blocked[place], ns);
 }
 
-/* Charges the time of a block that was kept for the snapshot after the one at `at`. */
+/* Charges block time that was kept during an earlier snapshot than the one at `at`. */
 static __always_inline void charge_late_block(struct task_account *account, __u64 at)
 {
 	if (account->late_block && account->late_block_at != at)
@@ -271,7 +271,7 @@ static __always_inline void charge_late_block(struct task_account *account, __u6
 
 /*
  * Ends the block of a thread that got a CPU and has been runnable since `end`. During a snapshot,
- * the part after the snapshot's moment is kept for the next one.
+ * the time of the block after the snapshot's moment is kept for the next snapshot.
  */
 static __always_inline void end_block(struct task_account *account, __u64 end)
 {

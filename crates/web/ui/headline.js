@@ -108,7 +108,7 @@ export function Now({ history, health, node, state, set, kills, recorded }) {
   <//>`;
 }
 
-/** The first rows, and a button for the others. @param {{rows: any[], first: number, what: string[], list?: string, children?: any}} props `what` is the word for a row, `list` the class of a list of rows */
+/** Shows the first rows, and a button that shows the others. @param {{rows: any[], first: number, what: string[], list?: string, children?: any}} props `what` contains the singular and plural of a row, `list` is the CSS class of the list */
 function List({ rows, first, what, list, children }) {
   const [all, setAll] = useState(false);
   const draw = Array.isArray(children) ? children[0] : children;

@@ -72,8 +72,8 @@ export function Cpu({ history, top, state, set, onZoom }) {
 }
 
 /**
- * Draws a strip for each CPU. Intensity shows how busy the CPU was; the colour is that of its main
- * owner.
+ * Draws a strip for each CPU. The intensity shows how busy the CPU was. The colour is the colour of
+ * the owner that used the CPU most.
  * @param {{history: History, owners: import("./api.js").Owner[], colors: Map<string, string>, all: import("./api.js").Owner[], onZoom: (from: number, to: number) => void}} props
  */
 function Strips({ history, owners, colors, all, onZoom }) {

@@ -12,7 +12,7 @@ import { causeLook, keyWords, kindLook } from "./words.js";
  * @typedef {Record<string, any>} Row
  * @typedef {object} Column
  * @property {string} title
- * @property {string} [sort] its sort key in the API
+ * @property {string} [sort] sort key of the column in the API
  * @property {boolean} [number]
  * @property {(row: Row) => unknown} cell
  * @typedef {{table: string, key: string, name: string}} Opened the row whose details are shown

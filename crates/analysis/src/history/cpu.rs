@@ -1,4 +1,4 @@
-//! The CPUs one by one: how busy each was, and what ran on it.
+//! Individual CPUs: how busy each CPU was, and which owners it ran.
 
 use std::collections::{BTreeMap, HashMap};
 

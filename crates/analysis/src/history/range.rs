@@ -264,7 +264,8 @@ impl Part {
 }
 
 impl TimeSpan {
-    /// Yields the steps that a point covers before the end of the span, each with its part of the point.
+    /// Yields the steps that a point covers before the end of the span, each with the part of the
+    /// point that is in the step.
     fn parts(
         &self,
         point: &TimePoint,

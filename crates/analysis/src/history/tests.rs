@@ -683,7 +683,7 @@ fn account_of_a_group_is_the_sum_of_the_windows_in_the_range() {
 #[test]
 fn a_new_cgroup_at_the_same_path_is_a_restart() {
     let mut history = Timeline::new(TimelineLimits::default());
-    // The batches of the old cgroup overlap those of the new one.
+    // Batches with the old cgroup alternate with batches with the new one.
     for (at, cgroup) in [(1, 7), (2, 7), (3, 9), (4, 7), (5, 9), (6, 9)] {
         let mut batch = Batch::clone(&batch(at, &["a.service"], SECOND));
         batch.subjects[0].owner = Arc::new(Owner {

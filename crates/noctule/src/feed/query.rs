@@ -147,7 +147,7 @@ fn matches(row: &Row, level: Level, filter: &str) -> bool {
         || (row.process.as_ref()).is_some_and(|it| it.id.pid.to_string().contains(filter))
 }
 
-/// Selection of events.
+/// The requested events.
 pub(super) struct EventsQuery {
     pub(super) from_ns: u64,
     pub(super) to_ns: u64,
@@ -242,7 +242,7 @@ pub(super) fn owner_query(query: &Query, name: &str) -> Result<Option<OwnerId>, 
     query.get(name).map(|_| id()).transpose()
 }
 
-/// Selection of a part of the history.
+/// The requested part of the history.
 pub(super) struct HistoryQuery {
     pub(super) from_ns: u64,
     pub(super) to_ns: u64,

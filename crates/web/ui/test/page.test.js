@@ -93,7 +93,7 @@ test("no span reaches into the future", () => {
   assert.deepEqual(wholeSpan(1000.4, 1060.2, 2000), { from: 1000, to: 1061 });
   // A span twice as long as the last five minutes keeps its length and is moved to end now.
   assert.deepEqual(wholeSpan(850, 1450, 1300.5), { from: 701, to: 1301 });
-  // A later span becomes the last one available.
+  // A span in the future becomes the latest possible span.
   assert.deepEqual(wholeSpan(2000, 2060, 1300), { from: 1240, to: 1300 });
   assert.deepEqual(wholeSpan(1299, 1299.5, 1300), { from: 1295, to: 1300 });
   assert.deepEqual(wholeSpan(5, 1300, 1000), { from: 1, to: 1000 });
@@ -136,7 +136,7 @@ test("summaries of steps match their names", () => {
   // One OOM kill, and one long wait.
   assert.equal(summary("sum", [0, null, 1, 0], covered), 1);
   assert.equal(summary("max", [0.01, null, 0.5, 0.01], covered), 0.5);
-  // A step measured in part weighs less.
+  // A step that was measured for a shorter time has a smaller weight.
   assert.equal(summary("mean", [1, null, 0, 0], covered), 0.5);
   assert.equal(mean([1, null, 0, 0], covered), 0.5);
   for (const summing of /** @type {const} */ (["mean", "max", "sum", "step"])) {
@@ -180,7 +180,7 @@ test("the middle of a long name is cut", () => {
   assert.ok(cut.startsWith("/kubepo") && cut.endsWith("/below") && cut.includes("…"));
 });
 
-/** Returns a fake page with inert streams: the open streams, and a function that hides the page. */
+/** Creates a fake page with inert streams. Returns the open streams, and a function that hides the page. */
 function pageWithStreams() {
   const open = new Set();
   class Source extends EventTarget {
@@ -269,7 +269,7 @@ test("a limit is raised by the command of the group's own runtime", () => {
     [limitCommand(unit, 0.9, V2), "systemctl set-property --runtime a.service CPUQuota=90%"],
     [limitCommand({ "process.linux.cgroup": "/jobs/a b" }, 0.9, V2), "echo 90000 100000 > '/sys/fs/cgroup/jobs/a b/cpu.max'"],
     [limitCommand(docker, 0.9, V2, "/docker"), "echo 90000 100000 > /sys/fs/cgroup/docker/cpu.max"],
-    // Nothing is known of the machine of a recording, and a name is not typed as it is shown.
+    // There is no command if the cgroup mounts are unknown (a recording), or if the user cannot type the name.
     [limitCommand({ "process.linux.cgroup": "/jobs" }, 0.9), undefined],
     [limitCommand({ "process.linux.cgroup": "/jobs\\u202e" }, 0.9, V2), undefined],
     [limitCommand({ "process.linux.cgroup": "/" }, 0.9, V2), undefined],
@@ -285,7 +285,7 @@ test("a limit is raised by the command of the group's own runtime", () => {
 test("advice about a limit has the number of CPUs that the group wanted", () => {
   const hurt = (verdict) => ({ name: "a", "process.linux.cgroup": "/a", verdict: { kind: "held_by_quota", next_step: "raise its limit (now 0.2 CPU)", quota: { cpus: 0.2 }, threads: 0.83, ...verdict } });
   assert.match(limitAdvice(hurt({}), 2, V2)?.words ?? "", /^it wanted 0.83 CPU: raise its limit from 0.2 to 0.9$/);
-  // More threads than CPUs cannot use more than the CPUs.
+  // The new limit is at most the number of CPUs, even if there are more threads.
   assert.match(limitAdvice(hurt({ threads: 8 }), 2, V2)?.words ?? "", / to 2$/);
   const above = limitAdvice(hurt({ next_step: "raise the limit of /b.slice (now 0.2 CPU), or run fewer threads", quota: { cpus: 0.2, "process.linux.cgroup": "/b.slice" } }), 2, V2);
   assert.match(above?.words ?? "", /: raise the limit of \/b.slice from 0.2 to 0.9, or run fewer threads$/);
@@ -332,7 +332,7 @@ test("victims stand under the culprit that they waited for most", () => {
     hurtBy("x", "hurt_by_neighbour", "d", 3, [party("d", 3)]),
     hurtBy("q", "held_by_quota", undefined, 9, []),
     hurtBy("n", "held_by_something_new", undefined, 1, []),
-    // Several jobs with one parent are not in the list.
+    // A culprit that stands for several jobs is not in the list `behind`.
     { ...hurtBy("y", "hurt_by_neighbour", undefined, 4, [party("e", 1)]), verdict: { kind: "hurt_by_neighbour", culprit: "ci/*: 3 jobs", reason: "", threads: 1 } },
   ];
   const { culprits, alone } = grouped({ rows, window_seconds: 10 });
@@ -410,7 +410,7 @@ test("the arrow keys reach every item of a lane", () => {
   const from = (time, by) => neighbour(items, time, by).from;
   assert.deepEqual([from(1500, -1), from(1106, -1), from(1105, -1), from(1100, -1)], [1106, 1105, 1100, 1100]);
   assert.deepEqual([from(1100, 1), from(1500, 1)], [1105, 1500]);
-  // The chosen episode has left the history.
+  // The history no longer contains the chosen episode.
   assert.equal(from(900, 1), 1100);
 });
 

@@ -49,8 +49,8 @@ pub(crate) fn run(args: &WhyArgs, config: &Config) -> Result<u8> {
     Ok(answer.code)
 }
 
-/// Writes the output for a group without runnable threads in the window, and describes what its
-/// threads wait for.
+/// Writes the output for a group without runnable threads in the window. The output describes the
+/// events that its threads wait for.
 fn write_asleep(
     args: &WhyArgs,
     (name, why, threads): (&str, &Why, &[AsleepThreads]),
