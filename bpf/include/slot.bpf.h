@@ -56,7 +56,7 @@ enum block_layout {
 };
 
 enum {
-	/* Waits after the moment of a snapshot are kept in units of 1 << this many nanoseconds. */
+	/* Waits after the moment of a snapshot are kept in units of 1 << LATE_WAIT_SHIFT ns. */
 	LATE_WAIT_SHIFT = 4,
 };
 

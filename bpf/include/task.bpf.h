@@ -109,15 +109,15 @@ struct task_account {
 	/* Usage after the moment of a snapshot, and that moment. */
 	__u64 later[COUNTERS_OF_SLICES];
 	__u64 later_than;
-	/* Waits after that moment by cause, in units of 16 ns: up to 68 s. */
+	/* Waits after the moment by cause, in units of 16 ns: up to 68 s. */
 	__u32 late_waits[WAIT_CAUSES];
 	/* The short and the long epoch in which the thread last ran. */
 	struct entry entries[2];
 	/* Whether user space was last sent the thread as blocked. */
 	__u32 shown_blocked;
 	/*
-	 * Who ended the block (bpf/switch/release.bpf.h): pid and start of the process, and its
-	 * group or a value of enum no_releaser.
+	 * The releaser of the block (bpf/switch/release.bpf.h): pid and start of the process, and
+	 * the process's group or a value of enum no_releaser.
 	 */
 	__u32 releaser_pid;
 	__u64 releaser_start;

@@ -144,7 +144,7 @@ fn every_part_works_with_the_keyboard_alone() {
         browser.press(key);
         support::wait_until("it has that length", || address(&browser).contains(seconds));
     }
-    // Closing a pane returns the focus.
+    // When the pane closes, the focus returns to the element that opened it.
     let focus = "const name = document.querySelector('#tables tbody th button'); \
         name?.focus(); return !!name";
     support::wait_until("a name has the focus", || browser.run(focus) == true);

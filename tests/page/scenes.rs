@@ -54,7 +54,7 @@ fn throttled_group_is_named_with_advice() {
         "its own limit of 0.2 CPU",
         "raise its limit from 0.2 to",
     ];
-    // In the first window the load may have wanted less than the limit on average.
+    // The load may start within the first window, and then want less than the limit on average.
     support::wait_for_or_explain(
         "the page names its quota and the new limit",
         || {
@@ -65,7 +65,7 @@ fn throttled_group_is_named_with_advice() {
     );
     let title = words("return document.title");
     assert!(title.contains(" hurt - "), "{title}");
-    // The waits must have that cause.
+    // The pane must show the limit as the cause of the waits.
     click(&browser, &format!("#now .name[title='{}']", group.path()));
     support::wait_until("its waits are shown", || {
         text(&browser, "#waits h2").contains("show the node")
@@ -137,7 +137,8 @@ fn assert_pane(browser: &Browser, group: &Group) {
 
 #[test]
 fn recording_opens_on_all_of_it_with_its_worst_episode() {
-    // A heavy group of another test on the same CPU would be the cause instead of the limit.
+    // Without this, a heavy group of another test on the same CPU could be the cause instead of the
+    // limit.
     let _machine = support::shared_but(&[support::Part::LastCpu]);
     needs!("wait_throttle");
     let folder = tempfile::tempdir().expect("a folder");
@@ -218,7 +219,8 @@ fn an_oom_kill_is_listed_with_its_group_and_drawn() {
     support::wait_until("the address has its moment", || {
         address(&browser).contains("from=")
     });
-    // The events are those of the group, and the time of an event leads there too.
+    // The list contains only the group's events, and a click on the time of an event also leads to
+    // that moment.
     support::wait_until("only its kills are listed", || {
         let all = text(&browser, "#events tbody");
         !rows(&browser, "#events", &group).is_empty() && all.matches("OOM killed").count() == 1

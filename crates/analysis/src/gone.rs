@@ -151,7 +151,7 @@ impl Gone {
         last.quotas.iter().chain(gone)
     }
 
-    /// Yields the memory of the groups of the last batch and of those that disappeared.
+    /// Yields the memory rows of the last batch, and of groups that disappeared before it.
     pub(crate) fn memory<'a>(&'a self, last: &'a Batch) -> impl Iterator<Item = &'a MemoryRow> {
         let ids = last.memory.iter().map(|row| row.cgroup);
         let gone = without(&self.memory, ids).map(|(_, row)| row);
@@ -203,7 +203,7 @@ impl Gone {
     }
 }
 
-/// Keeps the rows of `before` that `after` does not list.
+/// Adds the rows of `before` that are missing from `after` to `kept`.
 fn keep<R: Clone>(
     kept: &mut IdMap<CgroupId, R>,
     before: &[R],

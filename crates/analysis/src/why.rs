@@ -11,7 +11,7 @@ use crate::{CpuUse, Report, ReportBuilder, Row, StripStep, Thresholds, WaitRepor
 
 /// Maximum number of processes listed for each group.
 const PROCESSES: usize = 3;
-/// Maximum number of holders of locks that are followed.
+/// Maximum length of the chain of lock holders.
 const HOLDERS: usize = 2;
 /// Maximum number of descendants listed for a group that did nothing itself.
 const BELOW: usize = 3;
@@ -32,7 +32,9 @@ pub struct Why {
     pub processes: Vec<ProcessUse>,
     /// The groups that the group waited for, most to blame first, with their processes.
     pub culprits: Vec<(Culprit, Vec<ProcessUse>)>,
-    /// The culprit that held locks of the group, and the culprit that held locks of that one, if these are the verdicts.
+    /// The chain of lock holders. If the verdict of the group names another group that held locks,
+    /// this is the first holder. If the verdict of the first holder names a group that held locks,
+    /// this is the second holder.
     pub holders: Vec<WaitReportRow>,
     /// Events of the group; `None` if events are not measured.
     pub events: Option<Events>,
@@ -167,8 +169,9 @@ impl ReportBuilder {
     }
 }
 
-/// Returns the holder of locks that the group `wanted` waited for, the holder of locks that this holder waited for, and
-/// so on, until a group has another verdict or no culprit.
+/// Returns the chain of lock holders: the group that held locks for which the group `wanted`
+/// waited, the group that held locks for which this holder waited, and so on. The chain ends at a
+/// group whose verdict is another one or has no culprit.
 fn holders(report: &WaitReport, wanted: &Key, level: Level) -> Vec<WaitReportRow> {
     let find = |key: &Key| report.rows.iter().find(|row| row.party.key(level) == *key);
     let holder = |row: &&WaitReportRow| {
@@ -177,7 +180,7 @@ fn holders(report: &WaitReport, wanted: &Key, level: Level) -> Vec<WaitReportRow
         find(&culprit?.key(level))
     };
     let chain = successors(find(wanted), holder).skip(1);
-    // Two groups can hold locks of each other.
+    // Ends the chain at `wanted`, because two groups can wait for locks of each other.
     let chain = chain.take_while(|row| row.party.key(level) != *wanted);
     chain.take(HOLDERS).cloned().collect()
 }

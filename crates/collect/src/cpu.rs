@@ -120,7 +120,7 @@ impl CpuSource {
         self.kernel.follow_children_of(pid);
     }
 
-    /// The next batch begins the window in which releasers of blocked threads count.
+    /// Starts to measure the releasers of blocked threads at the moment of the next batch.
     pub fn begin_releases(&mut self) {
         self.kernel.begin_releases();
     }

@@ -65,7 +65,7 @@ pub struct Batch {
     pub disks: Option<Vec<Disk>>,
     /// Groups with a CPU quota, whether or not they were throttled.
     pub quotas: Vec<QuotaRow>,
-    /// The memory of groups and their ancestors.
+    /// Memory figures of groups and their ancestors.
     pub memory: Vec<MemoryRow>,
     /// Containers, units and other groups, filled by `Rollup` of noctule-analysis.
     pub subjects: Vec<SubjectRow>,

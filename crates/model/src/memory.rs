@@ -2,14 +2,14 @@
 
 use crate::CgroupId;
 
-/// The kernel's account of a group's memory.
+/// Memory figures of a group, as the kernel counts them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MemoryRow {
     /// The group, in the hierarchy of the memory controller.
     pub cgroup: CgroupId,
-    /// Path in the hierarchy.
+    /// Path of the group in the hierarchy.
     pub path: String,
-    /// When the files were read: the time of a batch, in nanoseconds of `CLOCK_MONOTONIC`.
+    /// Time of the batch for which the files were read, in nanoseconds of `CLOCK_MONOTONIC`.
     pub taken_ns: u64,
     /// The limit (`memory.max`, `memory.high`, `memory.limit_in_bytes`), if there is one.
     pub limit_bytes: Option<u64>,
@@ -19,23 +19,22 @@ pub struct MemoryRow {
     /// Pages of the group and its descendants that were evicted and then read again, in bytes.
     /// Never decreases.
     pub reread_bytes: u64,
-    /// Bytes that the group and its descendants read from disks, or that the whole machine read if
-    /// the former is unknown; `None` if both are. Never decreases.
+    /// Bytes that the group and its descendants read from disks. If this number is unknown, bytes
+    /// that the whole machine read; `None` if both numbers are unknown. Never decreases.
     pub read_bytes: Option<u64>,
     /// Whether threads wait at the limit, because the OOM killer of the group is off (cgroup v1).
     pub under_oom: bool,
 }
 
-/// How memory held a group up in a window.
+/// How memory held a group back in a window.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct MemoryUse {
     /// The limit that was reached.
     pub limit: Option<MemoryLimit>,
-    /// Pages that were evicted and then read again in the window, in bytes. `None` if that is not
-    /// known.
+    /// Pages that were evicted and then read again in the window, in bytes; `None` if unknown.
     pub reread_bytes: Option<u64>,
-    /// Evicted pages that were read again, as a fraction of all bytes read from disks. At most 1.
-    /// `None` if it is not known how many bytes were read.
+    /// Evicted pages that were read again, as a fraction of all bytes read from disks; at most 1.
+    /// `None` if the number of read bytes is unknown.
     pub reread_part: Option<f64>,
 }
 

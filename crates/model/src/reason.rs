@@ -193,8 +193,9 @@ pub struct Affinity {
 pub struct ReasonCulprit {
     /// A name for people, which is not escaped.
     pub name: String,
-    /// Share of the group's wanted time spent waiting for this culprit. If a lock holds the group, share of its active
-    /// time. If a disk holds the group, the culprit's share of the disk's time.
+    /// Time that the group waited for this culprit, as a share of the group's wanted time. If a
+    /// lock holds the group back, as a share of its active time. If a disk holds the group back,
+    /// this is the culprit's share of the disk's time.
     pub share: f64,
 }
 

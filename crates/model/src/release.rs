@@ -1,13 +1,13 @@
-//! Processes that ended the blocks of threads, which waited for them.
+//! The processes for which blocked threads waited, and which ended the blocks.
 
 use crate::{BlockClass, Group, ProcessId};
 
-/// How a block ended. A block whose end no program saw has no row.
+/// The end of a block. If no program saw the end, the block has no row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum BlockEnd {
     /// A process woke the thread.
     Released(Releaser),
-    /// No process did, but a timeout, a signal or another interrupt.
+    /// A timeout, a signal or another interrupt woke the thread.
     Nobody,
     /// The thread left the group while it was blocked.
     Left,
@@ -18,13 +18,13 @@ pub enum BlockEnd {
 pub struct Releaser {
     /// The group of the thread that woke the blocked thread.
     pub group: Group,
-    /// The process.
+    /// The process of that thread.
     pub process: ProcessId,
 }
 
-/// Blocked time of a group that one process ended. Only classes that wait for another party have
-/// such rows ([`BlockClass::has_releaser`]). A block counts when it ends, or when its thread leaves
-/// the group.
+/// Blocked time of a group that one process ended. There are rows only for classes in which threads
+/// wait for another thread ([`BlockClass::has_releaser`]). A block counts when it ends, or when its
+/// thread leaves the group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReleaseRow {
     /// The group that was blocked.
@@ -33,7 +33,7 @@ pub struct ReleaseRow {
     pub class: BlockClass,
     /// How the blocks ended.
     pub end: BlockEnd,
-    /// Length of the blocks since the start of the window, in nanoseconds. Until the window is
-    /// chosen, since the agent started.
+    /// Total length of the blocks since the start of the window, in nanoseconds. Before a window
+    /// starts, since the agent started.
     pub blocked_ns: u64,
 }

@@ -84,12 +84,12 @@ pub(crate) struct Pipeline {
     meters: Meters,
     zone_warnings: ZoneWarnings,
     registry: Registry,
-    /// CPU quotas; `None` if there are no verdicts.
+    /// CPU quotas; `None` if no verdicts are needed.
     quotas: Option<Quotas>,
-    /// Memory use and limits of groups; `None` if there are no verdicts.
+    /// Memory use and limits of groups; `None` if no verdicts are needed.
     memory: Option<Memory>,
-    /// The threads of waiting groups, and the CPUs on which they may run; `None` if there are no
-    /// verdicts.
+    /// The threads of waiting groups, and the CPUs on which they may run; `None` if no verdicts are
+    /// needed.
     rooms: Option<Rooms>,
     attribution: Attribution,
     rollup: Rollup,
@@ -446,7 +446,7 @@ impl Pipeline {
         }
     }
 
-    /// Takes the first batch of a window.
+    /// Takes the first batch of a window, which also starts the measurement of releasers.
     pub(crate) fn first_tick(&mut self) -> Result<Batch> {
         self.cpu.begin_releases();
         self.tick()

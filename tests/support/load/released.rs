@@ -112,8 +112,8 @@ fn waits_for() {
     hear();
 }
 
-/// Releases what the other load waits for, again and again. One thread waits for a futex until a
-/// timeout.
+/// Repeatedly releases the objects that the other load waits for. One thread waits for a futex
+/// until a timeout.
 fn releases() {
     let write = |name: &str, text: String| fs::write(folder().join(name), text).expect("room");
     let [by_open, by_process, mut fifo] = ["flock", "fcntl", "fifo"].map(file);

@@ -69,8 +69,8 @@ impl Hierarchy {
         offsets.collect::<Option<_>>().ok_or_else(missing)
     }
 
-    /// Returns the version of the hierarchy of a controller and where it is mounted, read from this
-    /// mount of procfs.
+    /// Returns the version and the mount point of the hierarchy with a controller. Reads them from
+    /// procfs, which is mounted at `proc`.
     pub fn mount_of(proc: &Path, controller: &str) -> Option<(CgroupVersion, PathBuf)> {
         let mounts = fs::read_to_string(proc.join("self/mountinfo")).unwrap_or_default();
         let has_it = |options: &str| options.split(',').any(|option| option == controller);

@@ -25,8 +25,8 @@ pub(super) fn quotas(facts: &Facts, registry: &Registry) -> Quotas {
     quotas
 }
 
-/// Returns the source of groups' memory; `None` if no hierarchy with the memory controller is
-/// mounted. The groups of all hierarchies must have the same paths.
+/// Returns the reader of groups' memory figures; `None` if no hierarchy with the memory controller
+/// is mounted. A group must have the same path in all hierarchies.
 pub(super) fn memory(facts: &Facts) -> Option<Memory> {
     let mounted = |controller| Hierarchy::mount_of(&facts.roots.proc, controller).map(Mounted::new);
     Some(Memory::new(MemoryFiles {

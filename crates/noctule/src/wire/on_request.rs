@@ -10,8 +10,8 @@ use crate::config::{Config, RingSize};
 use crate::features::not_asked_for;
 
 impl Pipeline {
-    /// Like [`Self::start`], but also measures which processes end the blocks of threads, with a
-    /// program at each wake-up, and which groups use the block devices.
+    /// Like [`Self::start`], but also measures which processes end the blocks of threads, and which
+    /// groups use the block devices. Loads a program that runs at each wake-up.
     pub(crate) fn start_with_blocks(config: &Config, shown: Shown) -> Result<Self> {
         let scope = Scope {
             releasers: true,

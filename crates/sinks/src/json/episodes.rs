@@ -18,16 +18,16 @@ pub struct OomKill {
     pub party: Party,
 }
 
-/// Returns the API's answer to `episodes`: at most `most` groups that were hurt in the part of a range that the points
-/// and the judged windows cover, those that were hurt most first. Kills and restarts are those that the points cover.
-/// `kills` is `None` if events are not kept.
+/// Returns the response to `episodes`: at most `most` hurt groups in descending order of lost time,
+/// with their episodes in the part of a range that the points and the judged windows cover.
+/// Includes the kills and restarts that the points cover. `kills` is `None` if events are not kept.
 pub fn episodes_json(
     view: &TimelineView,
     (from_unix_ns, to_unix_ns): (u64, u64),
     most: usize,
     kills: Option<&[OomKill]>,
 ) -> String {
-    // Windows and events are kept for longer than points, and an id is forgotten with its last point.
+    // Windows and events are kept for longer than points, but an id is dropped with its last point.
     let begin = |point: &Arc<TimePoint>| point.time_unix_ns.saturating_sub(point.length_ns);
     let from_unix_ns = from_unix_ns.max(view.points.first().map_or(0, begin));
     let to_unix_ns = to_unix_ns.min(view.points.last().map_or(0, |it| it.time_unix_ns));

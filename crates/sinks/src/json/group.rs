@@ -21,7 +21,8 @@ const WITH_PROCESSES: usize = 3;
 pub struct GroupFacts {
     /// The group's settings; `None` for a recording and until they are read.
     pub settings: Option<GroupSettings>,
-    /// The power charged to the group; `None` without a meter, and for an earlier span.
+    /// The power charged to the group; `None` without a meter, and if the span is not the latest
+    /// one.
     pub energy: Option<GroupEnergy>,
     /// Whether the processes may be shown and belong to the requested span.
     pub has_processes: bool,
@@ -47,7 +48,7 @@ pub struct GroupSettings {
 pub struct GroupEnergy {
     #[serde(rename = "energy.watts")]
     pub watts: f64,
-    /// Whether the power is that of the model in the configuration, not of a meter.
+    /// Whether the power comes from the model in the configuration instead of a meter.
     #[serde(rename = "energy.is_model")]
     pub is_model: bool,
 }

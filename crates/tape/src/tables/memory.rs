@@ -6,7 +6,7 @@ use super::Keyed;
 use crate::column::{Count, record};
 
 record! {
-    /// The memory of a cgroup.
+    /// Memory figures of a cgroup.
     pub(crate) struct MemoryRecord {
         cgroup: u64,
         path: String,
