@@ -303,7 +303,7 @@ mod tests {
         let mut gone = Gone::default();
         gone.step(&batch(vec![group([30, 4])]), &batch(vec![]));
         assert_eq!(by_package(&gone, &batch(vec![])), [30, 4]);
-        // The cgroup reappears, with accounts that begin at zero.
+        // The cgroup reappears, with counters that restart from zero.
         let again = batch(vec![group([1, 2])]);
         assert_eq!(by_package(&gone, &again), [31, 6]);
     }

@@ -39,7 +39,7 @@ pub struct TimelineLimits {
     /// Maximum number of points. A new point replaces the oldest.
     pub points: usize,
     /// Maximum number of owners in a point. A point keeps the owners with the most CPU time, the
-    /// longest waits, and the longest waits of others behind them.
+    /// longest waits, and the longest waits of other owners behind them.
     pub owners: usize,
     /// Maximum number of victim-culprit pairs in a point.
     pub pairs: usize,

@@ -55,7 +55,7 @@ pub struct Reason {
     /// Causes other than the CPU and stops that held the group's threads, in descending order. Each
     /// has its share of the active time, in which the threads ran, waited for a CPU or were held.
     pub stalls: Vec<(VerdictKind, f64)>,
-    /// How memory held the group's threads up, if known.
+    /// How memory held back the group's threads, if known.
     pub memory: Option<MemoryUse>,
     /// Share of that active time in which the threads waited for a CPU.
     pub runnable: f64,

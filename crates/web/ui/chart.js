@@ -62,7 +62,7 @@ export function borders(history) {
 
 /** @param {Steps} a @param {Steps} b */
 const add = (a, b) => a.map((value, at) => (value === null || b[at] === null ? null : value + (b[at] ?? 0)));
-/** Repeats the last value, because a step lasts to its end. @param {Steps} values */
+/** Appends the last value again, for the end of the last step. @param {Steps} values */
 const closed = (values) => [...values, values[values.length - 1] ?? null];
 
 /** Returns the whole decades around two numbers. @param {number} low @param {number} high

@@ -254,7 +254,7 @@ fn a_count_is_where_most_of_its_point_is_and_never_vanishes() {
             assert_eq!(steps.iter().sum::<u64>(), 1, "{first} {last}: {steps:?}");
         }
     }
-    // Many events are not rounded up in this way.
+    // If a point has many events, their count in each step is proportional and not rounded up.
     assert_eq!(counted(&[1900, 2900], 1000, &query(0, 2, 2)), [0, 100]);
     assert_eq!(counted(&[1900, 2900], 1000, &query(2, 4, 2)), [900, 0]);
 }

@@ -62,7 +62,7 @@ impl<'a> Memories<'a> {
         Self(grown.collect())
     }
 
-    /// Returns how memory held a row with these members back; `None` if the row is not a group, or
+    /// Returns how memory held back a row with these members; `None` if the row is not a group, or
     /// if nothing is known.
     pub(super) fn of(&self, row: &WaitReportRow, members: &[Member]) -> Option<MemoryUse> {
         let Party::Group(owner) = &row.party else {
