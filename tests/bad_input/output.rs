@@ -168,8 +168,6 @@ fn standard_output_belongs_to_the_command() {
     let _machine = support::shared();
     let cases: &[(&[&str], &str)] = &[
         (&["stat", "--"], "CPU%"),
-        // The two dashes are optional. Options after the command's name belong to the command.
-        (&["stat"], "CPU%"),
         (&["stat", "--json", "--"], "\"window_seconds\""),
         (&["waits", "--"], "verdict"),
         (&["waits", "--json", "--"], "\"window_seconds\""),

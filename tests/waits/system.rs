@@ -40,7 +40,8 @@ fn a_systemd_unit_is_named_as_a_neighbour() {
     assert_eq!(row["verdict"]["culprit"], unit.as_str(), "{row}");
     let culprit = &row["culprits"][0];
     assert_eq!(culprit["systemd.unit"], unit.as_str(), "{row}");
-    assert!(number(&culprit["share"]) > 0.9, "{row}");
+    // Other groups of the machine run on this CPU, too.
+    assert!(number(&culprit["share"]) > 0.5, "{row}");
     assert!(cause(&row, "neighbour") > 0.9 * waited(&row), "{row}");
 }
 
