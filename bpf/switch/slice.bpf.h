@@ -186,9 +186,9 @@ static __always_inline __u64 portion_of(__u64 value, __u64 part, __u64 whole)
 }
 
 /*
- * Charges `used` of a counter for the slice that ends. The time of the slice after the snapshot's
- * moment gets a proportional share, because only user space could have read the hardware counter at
- * that moment.
+ * Charges `used` of a counter for the slice that ends. The part of the slice after the snapshot's
+ * moment gets a share of `used` in proportion to its length. The exact share is unknown, because
+ * only user space could have read the hardware counter at that moment.
  */
 static __always_inline void charge_span(struct task_account *account, enum counter counter,
 					__u64 used, const struct cpu_slot *slot,

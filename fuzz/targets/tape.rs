@@ -1,8 +1,8 @@
 //! Fuzzes recordings: the input replaces one component of a committed segment, with a valid
 //! checksum.
 //!
-//! The first byte selects the committed recording by its format. The second byte selects the
-//! component:
+//! The first byte selects one of the committed recordings (one per format). The second byte selects
+//! the component:
 //!
 //! - `m`: the description.
 //! - `i`: the index, with one line for each line of input.

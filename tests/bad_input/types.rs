@@ -97,7 +97,7 @@ fn types_without(names: &[&str]) -> NamedTempFile {
         let text = [b"\0", name.as_bytes(), b"\0"].concat();
         let mut places = types[strings.clone()].windows(text.len());
         let found = places.position(|place| place == text);
-        // Not every kernel has each name.
+        // Some kernels lack some of these names.
         if let Some(at) = found {
             types[strings.start + at + 1] = b'?';
         }

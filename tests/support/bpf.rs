@@ -1,4 +1,4 @@
-//! Lists the loaded BPF programs and the processes that have file descriptors of them.
+//! Lists the loaded BPF programs and the processes that hold file descriptors for them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;

@@ -31,7 +31,7 @@ impl Window {
         Self::of(&["stat", "--by", level])
     }
 
-    /// Like [`Self::open`], with another command that has a window, and more options.
+    /// Like [`Self::open`], with any command that accepts `--for`. `args` includes its options.
     pub(crate) fn of(args: &[&str]) -> Self {
         Self::printed(&[args, &["--json"]].concat())
     }

@@ -1,6 +1,6 @@
 //! Compares two stretches of time, and tests whether the differences are more than noise.
 //!
-//! Each stretch is divided into blocks of some seconds. A group has three figures in each block: CPU use, run-queue
+//! Each stretch is divided into blocks of a few seconds. A group has three figures in each block: CPU use, run-queue
 //! latency summed over its threads, and the 99th percentile of its waits. The Mann-Whitney rank-sum test compares the
 //! values in the blocks of both stretches. It assumes nothing about their distribution, and is exact for few blocks.
 //!

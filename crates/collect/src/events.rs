@@ -429,7 +429,7 @@ fn portless(event: &mut RawEvent) -> Option<&mut Socket> {
 /// Maximum number of walks over all sockets per second. Any user can make sockets listen repeatedly.
 const WALKS_PER_SECOND: u32 = 5;
 
-/// Returns whether another walk is within the budget of its second.
+/// Counts a walk, and returns whether the budget of the current second allows it.
 fn may_walk((second, walks): &mut (u64, u32), time_ns: u64) -> bool {
     let now = time_ns / 1_000_000_000;
     if now != *second {

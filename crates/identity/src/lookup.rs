@@ -1,8 +1,8 @@
 //! Threads that look up names, so that no other thread waits for a file system.
 //!
-//! Files of users have their own thread. A user can mount a file system that never responds (FUSE),
-//! or create files that take long to read. Therefore each user gets only a share of that thread's
-//! time.
+//! A separate thread reads the files that may belong to a user other than root. Such a user can
+//! mount a file system that never responds (FUSE), or create files that take long to read.
+//! Therefore each user gets only a share of that thread's time.
 
 use std::collections::HashMap;
 use std::io;

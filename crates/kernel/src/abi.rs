@@ -41,8 +41,8 @@ pub mod sample_flag {
     pub const RUNNING: u32 = abi::SAMPLE_RUNNING.0;
     /// The thread's CPU has switched since the moment of the snapshot.
     pub const SWITCHED: u32 = abi::SAMPLE_SWITCHED.0;
-    /// The counters are carried sums: usage of ended threads, and usage in cgroups that threads
-    /// have left.
+    /// The counters are sums kept for the process: the usage of its ended threads, and the usage of
+    /// its threads in cgroups that they have left.
     pub const CARRIED: u32 = abi::SAMPLE_CARRIED.0;
     /// The process has ended, and these are its last counters.
     pub const EXITED: u32 = abi::SAMPLE_EXITED.0;

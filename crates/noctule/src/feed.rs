@@ -166,7 +166,7 @@ impl Feed {
         })
     }
 
-    /// Creates a feed for a period of a recording, all of which is kept.
+    /// Creates a feed for a period of a recording. The feed keeps the whole period.
     pub(crate) fn of_recording(config: &Config, host: &str, recorded: Recorded) -> Arc<Self> {
         Arc::new(Self {
             recorded: Some(recorded),

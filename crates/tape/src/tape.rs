@@ -199,8 +199,8 @@ impl Tape {
         Some(known.unwrap_or(by_index))
     }
 
-    /// Returns the batches of a span from a moment, with only the tables for reports about waits of
-    /// groups: node, groups, quotas, waits and their causes, features, losses.
+    /// Returns the batches of a span, starting at a given time, with only the tables for reports
+    /// about waits of groups: node, groups, quotas, waits and their causes, features, losses.
     pub fn batches_of_groups(&self, span: &Span, from_unix_ns: u64) -> Batches<'_> {
         self.batches_of(parts::OF_GROUPS, span, Begin::Time(from_unix_ns))
     }

@@ -347,8 +347,8 @@ fn held(reason: &Reason) -> String {
     words
 }
 
-/// Returns whether the limit binds a group that was seldom throttled, because other groups had the
-/// CPU until nearly the end of each period.
+/// Returns whether the limit binds the group although the group was seldom throttled. This happens
+/// if other groups have the CPU until nearly the end of each period.
 pub(crate) fn hardly_throttled(reason: &Reason) -> bool {
     reason.kind == VerdictKind::HeldByQuota && reason.quota_binds && reason.throttled < 0.1
 }

@@ -31,7 +31,8 @@ pub(super) const OURS: &str = "noctule";
 pub(super) const NONE: &str = "none";
 /// An attached empty program, which is the baseline for costs.
 pub(super) const EMPTY: &str = "empty";
-/// Empty programs on the hooks of a request. Their cost is the minimum cost of tracing a server.
+/// Empty programs on the hooks that a server's request passes. Their cost is the minimum cost of
+/// tracing a server.
 pub(super) const EMPTY_HOOKS: &str = "empty_hooks";
 /// Like [`EMPTY_HOOKS`], with an account for each socket. Its cost is the minimum cost of knowing
 /// which process owns a socket.

@@ -2,7 +2,7 @@
 //! same questions. Also measures how long each tool takes to attach.
 //!
 //! The load is a system call that does nothing else. Each question is measured between two runs of
-//! the load alone, in turns. The result is the minimum over all rounds, because other load on the
+//! the load alone, in turn. The result is the minimum over all rounds, because other load on the
 //! machine only makes a round slower.
 
 use std::ffi::OsString;

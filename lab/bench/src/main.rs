@@ -1,7 +1,7 @@
 //! `make bench`, or `cargo lab-bench` with options: measures what the agent and other tools cost,
 //! in one run.
 //!
-//! Each load runs alone and with each contender, in turns, so that drift of a shared machine
+//! Each load runs alone and with each contender, in turn, so that drift of a shared machine
 //! affects all of them equally. A figure is compared with its reference in the same round.
 //! docs/bench.md describes each figure.
 
@@ -46,7 +46,7 @@ use stop::{Interrupted, Stop};
 
 /// Measure the cost of the agent and of other tools
 ///
-/// Runs each load alone, with the agent and with its peers, in turns. Needs root. Peers come from
+/// Runs each load alone, with the agent and with its peers, in turn. Needs root. Peers come from
 /// Debian (libbpf-tools, bpftrace, linux-perf); tools that are not installed are listed as absent.
 /// Takes about half an hour. A missed target is shown but is not a failure.
 #[derive(Debug, Parser)]

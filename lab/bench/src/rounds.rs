@@ -1,4 +1,4 @@
-//! Measures every load alone and with every contender, in turns.
+//! Measures every load in rounds: alone and with every contender, in turn.
 
 use anyhow::Result;
 

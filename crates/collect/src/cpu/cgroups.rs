@@ -50,7 +50,7 @@ struct Part {
 }
 
 impl Cgroups {
-    /// `rows` is the capacity of the kernel side in groups.
+    /// `rows` is the capacity of the kernel-side table of cgroups.
     pub(super) fn new(packages: usize, grace: Duration, rows: usize) -> Self {
         Self {
             packages,

@@ -70,10 +70,10 @@ pub(super) struct Read {
 /// Result of a walk over all threads.
 #[derive(Debug, Default)]
 pub(super) struct Living {
-    /// All living processes.
+    /// All live processes.
     pub(super) processes: IdSet<Process>,
-    /// Living threads, which include those that were blocked when last read. Empty if every
-    /// snapshot reads every thread.
+    /// Live threads, including those that were blocked when last read. Empty if every snapshot
+    /// reads every thread.
     pub(super) threads: IdSet<u32>,
 }
 

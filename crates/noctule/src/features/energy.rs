@@ -127,8 +127,8 @@ impl Warned {
                     let lasted = duration(failed_ns);
                     let Zone { name, path, .. } = zone;
                     format!(
-                        "energy: {name} at {path} can be read again; energy used during {lasted} \
-                         is reported late or lost"
+                        "energy: {name} at {path} can be read again; the energy used during the \
+                         failure ({lasted}) is reported late or lost"
                     )
                 })
             }

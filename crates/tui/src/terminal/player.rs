@@ -161,7 +161,7 @@ impl<'a> Player<'a> {
                 let set_back = time < self.time();
                 moved |= self.step();
                 // If reading is slower than playback, the playback clock restarts here. Catching up
-                // would delay keys and pictures more and more.
+                // would delay key presses and screen updates more and more.
                 if set_back || Instant::now() >= caught_up {
                     begun = (Instant::now(), time);
                     break;

@@ -16,7 +16,7 @@ pub(super) enum Way {
     Whole,
     /// A path relative to an unknown directory. Its last components match.
     Relative,
-    /// An unknown directory alone.
+    /// An empty relative path, such as `.`: the unknown directory itself.
     Folder,
 }
 

@@ -197,7 +197,7 @@ fn a_subject_with_fewer_places_takes_one() {
     let text = steps.step(3, &with(38));
     assert!(text.contains("v<unit:a=1 v<unit:b=8 v<_other=50"), "{text}");
     assert!(text.contains("w<unit:c=0 w<_other=11"), "{text}");
-    // v gets no series back while no subject has at least two pairs more than v.
+    // v takes a series back only from a subject that has at least two more than v.
     let text = steps.step(4, &with(39));
     assert!(text.contains("v<unit:a=1 v<unit:b=8 v<_other=51"), "{text}");
     // Its series continue from their last value.

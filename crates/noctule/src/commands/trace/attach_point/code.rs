@@ -76,7 +76,8 @@ pub(in crate::commands) fn offsets(path: &Path, function: &str) -> Result<Vec<u6
                 "the file itself does not call the function, so noctule cannot find the chosen code"
             }
             false => {
-                "no process of root has loaded the file, so noctule cannot find the chosen code"
+                "no process that runs as root has loaded the file, so noctule cannot find the \
+                 chosen code"
             }
         };
         bail!(Usage(format!(
