@@ -6,7 +6,7 @@ use clap::Args as ClapArgs;
 #[derive(Clone, Debug, Default, ClapArgs)]
 #[command(next_help_heading = "Filter by name (shell patterns: *, ?, [...])")]
 pub(crate) struct Names {
-    /// Only this pod, container, unit or cgroup, by any name that the options below accept
+    /// Only this pod, container, unit or cgroup, by any name that the filters accept
     #[arg(value_name = "NAME", help_heading = "Arguments")]
     pub(crate) name: Vec<String>,
     /// Only this Kubernetes namespace
