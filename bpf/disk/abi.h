@@ -35,7 +35,7 @@ enum disk_user {
 ABI_EXPORT(enum, disk_user);
 
 struct disk_key {
-	/* 0 unless the user is a cgroup. */
+	/* The cgroup id, if `user` is a cgroup; otherwise 0. */
 	__u64 cgroup;
 	/* Major number << 20 | minor number, as in the kernel. */
 	__u32 device;

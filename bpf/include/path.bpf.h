@@ -197,7 +197,10 @@ static __always_inline bool walk_iterated(struct path_buffer *made)
 	return done;
 }
 
-/* Walks to the root on any kernel. Before v6.4 `made` must be the buffer of this CPU. */
+/*
+ * Walks to the root on any kernel. Before v6.4 `made` is ignored in favour of this CPU's buffer, so
+ * both must be equal.
+ */
 static __always_inline bool walk(struct path_buffer *made)
 {
 	if (bpf_ksym_exists(bpf_iter_num_new))

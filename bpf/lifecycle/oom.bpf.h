@@ -132,7 +132,7 @@ static __always_inline void note_old_mark(__u32 thread)
 		count_loss(LOSS_VICTIM);
 }
 
-/* When a marked thread exits, its process becomes known. */
+/* Notes the process of an exiting thread that was marked. */
 static __always_inline void note_old_victim(struct task_struct *task)
 {
 	__u32 thread = task->pid;

@@ -41,8 +41,8 @@ const LOOKED_AT_NS: u64 = 5_000_000_000;
 
 /// Charges the growth of each cgroup to its subject.
 ///
-/// Only growth is added, so a subject's counters are monotonic. A cgroup that is removed, or whose owner becomes known
-/// late, does not decrease them.
+/// Only growth is added, so a subject's counters are monotonic. The counters do not decrease when a cgroup is removed,
+/// or when noctule learns its owner late.
 ///
 /// The kernel side only knows cgroups. Therefore the waits of a cgroup for others are taken from the blame matrix
 /// rather than from its counters. The culprit decides the cause: a cgroup of the same subject, kernel threads, or a

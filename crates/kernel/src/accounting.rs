@@ -292,8 +292,8 @@ impl Accounting {
         }
         this.walk.begin()?;
         this.follow_quotas();
-        // A switch compares the scheduler's clock of its CPU with the monotonic clock. The CPU that
-        // reads the tasks must have made such a switch.
+        // A switch compares the scheduler's clock of its CPU with the monotonic clock. The sleep
+        // makes the current CPU switch, because this CPU is about to read the tasks.
         thread::sleep(Duration::from_millis(1));
         let (sides, features) = side::all(&Accounts::of(&this.switch, facts), plan, facts);
         this.sides = sides;

@@ -246,8 +246,7 @@ pub struct CountedTime {
 }
 
 impl CountedTime {
-    /// Returns the fraction of time in which the events counted; `None` if the fraction is above
-    /// 99.9%.
+    /// Returns the fraction of time for which the events were counted; `None` above 99.9%.
     pub fn part(self) -> Option<f64> {
         let part = self.running_ns as f64 / self.enabled_ns.max(1) as f64;
         (self.enabled_ns > 0 && part < 0.999).then_some(part)

@@ -193,9 +193,9 @@ pub struct Affinity {
 pub struct ReasonCulprit {
     /// A name for people, which is not escaped.
     pub name: String,
-    /// Time that the group waited for this culprit, as a share of the group's wanted time. If a
-    /// lock holds the group back, as a share of its active time. If a disk holds the group back,
-    /// this is the culprit's share of the disk's time.
+    /// Time that the group waited for this culprit, as a share of the group's wanted time. In a
+    /// verdict about a lock, the share is relative to the group's active time. In a verdict about a
+    /// disk, this is the culprit's share of the disk's time.
     pub share: f64,
 }
 
@@ -224,17 +224,17 @@ pub struct QuotaUse {
 }
 
 impl QuotaUse {
-    /// A quota only binds if it affects at least this share of the wanted time, and ran out in at
-    /// least this share of the periods or allowed little more. See [`Self::binds`].
+    /// Minimum share of the wanted time that a binding quota affects, and minimum share of periods
+    /// in which the quota ran out. See [`Self::binds`].
     const BINDS: f64 = 0.9;
-    /// Minimum share of the periods if the gain without other groups is small.
+    /// Minimum share of periods if the row would gain little without other groups.
     const MOSTLY: f64 = 0.5;
     /// Gain, relative to the row's use, below which the gain is small.
     const SMALL_GAIN: f64 = 0.1;
 
-    /// Returns whether the quota applied to nearly all of the CPU time that the row wanted, and
-    /// would have limited the row even without other groups. Either the quota ran out in nearly all
-    /// periods, or the row would hardly have used more without the other groups.
+    /// Returns whether the quota would have limited the row even without other groups. The quota
+    /// must affect nearly all of the row's wanted time. In addition, the quota ran out in nearly
+    /// all periods, or the row would have gained little CPU time without other groups.
     pub fn binds(&self) -> bool {
         let used_up = self.ran_out_in(Self::MOSTLY) || self.used >= Self::BINDS;
         let no_gain = used_up && self.gain < Self::SMALL_GAIN;

@@ -459,10 +459,10 @@ fn energy_that_a_gap_swallowed_is_not_taken_from_those_who_run_after_it() {
 /// The readings of a meter that fails, and recovers in the last second.
 #[derive(Clone, Copy, Debug)]
 struct Failure {
-    /// Number of seconds without readings, before the last second.
+    /// How many seconds before the last second have no readings.
     seconds: u64,
-    /// Length in milliseconds of the last period in the last second during which the meter counted.
-    /// `None` if the meter never stopped counting.
+    /// For how many milliseconds at the end of the last second the meter counted. `None` if the
+    /// meter never stopped counting.
     counted_ms: Option<u64>,
     /// Whether the sensor responded so late that the energy of that part is in the next reading.
     late: bool,

@@ -446,7 +446,7 @@ impl PointWaits {
             };
         };
         let Some(owner) = rows.owners.iter().find(|owner| owner.id == of) else {
-            // The owner did nothing, or was beyond the limit of owners.
+            // The owner was idle, or was left out because the point has a limit of owners.
             return Self {
                 missing: point.more_owners > 0,
                 ..Self::default()

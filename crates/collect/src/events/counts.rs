@@ -307,7 +307,8 @@ impl EventCounts {
     }
 }
 
-/// Returns the open sockets by group. The row of sockets without an owner and the overflow row are added up.
+/// Returns the open sockets by group. Adds up the row of sockets without an owner and the overflow
+/// row.
 fn open(rows: impl Iterator<Item = (Option<CgroupId>, Sockets)>) -> HashMap<CgroupId, Sockets> {
     let mut groups: HashMap<_, Sockets> = HashMap::new();
     for (id, sockets) in rows {

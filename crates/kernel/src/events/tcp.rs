@@ -31,8 +31,8 @@ pub(super) enum Look {
 }
 
 impl Look {
-    /// Returns the best way according to the facts, and the fallback to use if the kernel rejects
-    /// that way.
+    /// Returns the best method that the facts allow, and the fallback if the kernel rejects that
+    /// method.
     fn ever_less(facts: &Facts) -> [Self; 2] {
         let best = match facts.socket_storage_iterates {
             true => Self::Storage,
@@ -41,7 +41,7 @@ impl Look {
         [best, Self::Walk]
     }
 
-    /// Returns whether this way finds every open socket.
+    /// Returns whether this method finds every open socket.
     pub(super) fn is_complete(self) -> bool {
         self != Self::Walk
     }

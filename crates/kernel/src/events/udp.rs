@@ -89,7 +89,7 @@ impl UdpEvents {
         options: &UdpOptions,
         shared: Option<SharedMaps<'_>>,
     ) -> (Option<Self>, Feature) {
-        // The programs at close are needed only for flows.
+        // Only flows need the programs that run when a socket is closed.
         let (there, missing): (Vec<_>, Vec<_>) = PROGRAMS
             .iter()
             .filter(|(program, _)| options.flows || !program.starts_with("close"))

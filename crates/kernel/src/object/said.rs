@@ -2,7 +2,7 @@
 
 use std::cell::RefCell;
 
-/// Maximum number of messages. A broken object can cause one for each symbol.
+/// Maximum number of messages. A broken object can cause a message for each of its symbols.
 const MOST: usize = 64;
 
 thread_local! {

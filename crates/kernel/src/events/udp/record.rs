@@ -44,7 +44,7 @@ pub(in crate::events) fn parse(bytes: &[u8], unread: &mut Unread) -> Option<RawE
     Some(dns(&query, query.head.time, Some(answer)))
 }
 
-/// Returns the event of a question without a readable response so far.
+/// Returns the event for a DNS query to which no readable response has arrived.
 pub(super) fn unanswered(query: &types::dns_query, now_ns: u64, unread: &Unread) -> RawEvent {
     let mut event = dns(query, now_ns, None);
     if let What::DnsQuery(told) = &mut event.what {
@@ -53,7 +53,7 @@ pub(super) fn unanswered(query: &types::dns_query, now_ns: u64, unread: &Unread)
     event
 }
 
-/// Returns the network namespace, the socket address and the server of a question.
+/// Returns the network namespace, the socket address and the server of a DNS query.
 pub(super) fn ends(query: &types::dns_query) -> Ends {
     let socket = socket(&query.ends);
     (socket.netns_cookie, socket.local, socket.peer)
