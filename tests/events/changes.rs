@@ -268,7 +268,7 @@ fn only_changes_below_the_prefix_are_reported() {
     let prefix = folder.join("sub");
     let prefix = prefix.to_str().expect("in UTF-8");
     let stream = Stream::start(&["--path", prefix]);
-    // Changes that move files into or out of the directory, or happen next to it. Without
+    // Moves files into and out of the directory, and changes files in its parent. Without
     // --failures, failed changes are not reported.
     let script = "mv file sub/moved; mv sub/inside out; chmod 600 old; rm out; rmdir sub; \
         chmod 600 sub/moved; rm sub/moved";

@@ -38,7 +38,7 @@ pub(crate) fn obeyed(c: char) -> bool {
 }
 
 /// A process and a group with each of the names, ended and removed when dropped. The processes use
-/// only CPU time that is left over.
+/// only CPU time that would otherwise be idle.
 pub(crate) struct Hostile {
     burners: Vec<(&'static [u8], Burner)>,
     /// The names that have a group.

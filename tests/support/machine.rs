@@ -46,7 +46,7 @@ impl Part {
     }
 }
 
-/// The machine, or a share of it. Dropping the value releases it.
+/// A reservation of the machine, exclusive or shared, which is released when dropped.
 #[must_use]
 pub(crate) struct Machine {
     _locks: Vec<File>,

@@ -60,8 +60,8 @@ fn blocked_time_is_charged_to_the_group_that_ended_it() {
     waits_for.kill();
 }
 
-/// Three threads that block before the window. During the window the first is released, the second
-/// stays blocked, and the third leaves its group.
+/// Three threads that block before the window. During the window, one thread is released, one stays
+/// blocked, and one moves to another group.
 struct Older {
     loads: Mutex<[Load; 3]>,
     group: Group,

@@ -35,7 +35,8 @@ impl Replay {
         })
     }
 
-    /// Adds the next batch. Returns its snapshot, and the report of the window that it ends.
+    /// Adds the next batch. Returns the batch's snapshot, and the window's report if the batch ends
+    /// a window.
     pub(crate) fn observe(&mut self, batch: &mut Batch) -> (Snapshot, Option<Arc<WaitReport>>) {
         self.rollup.apply(batch);
         let judged = self.judge.observe(batch);

@@ -17,8 +17,8 @@ pub(crate) struct Inside {
     pub(crate) times: (u64, u64),
     /// First and last batch number.
     pub(crate) numbers: (u64, u64),
-    /// If the wall clock was set between these numbers, the time of the batch before the last
-    /// number. In that case times are compared only at the first and the last number.
+    /// Set if the wall clock was set between these numbers: the time of the batch before the last
+    /// number. Only events with the first or the last number are then compared by time.
     pub(crate) set_before_unix_ns: Option<u64>,
 }
 

@@ -245,8 +245,7 @@ impl Export {
             }
         }
         self.place = Some(place.clone());
-        // The owners of the next events have the number of the last batch, so the time of that
-        // batch is kept.
+        // Keeps the time of the last batch: the owners of the next events refer to that batch.
         let last = self.times.pop_last();
         self.times.clear();
         self.times.extend(last);

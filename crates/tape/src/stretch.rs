@@ -28,7 +28,7 @@ pub struct Stretch {
 }
 
 impl Stretch {
-    /// Returns a whole span, even if the wall clock was set back within the span.
+    /// Selects a whole span, even if the wall clock was set back within the span.
     pub fn whole(span: Span) -> Self {
         Self {
             span,
@@ -40,7 +40,7 @@ impl Stretch {
         }
     }
 
-    /// Returns a part that is determined by wall-clock time alone.
+    /// Selects a period of a span by wall-clock time alone.
     fn by_wall(tape: &Tape, span: Span, from_unix_ns: u64, length_ns: u64) -> Self {
         let to_unix_ns = from_unix_ns.saturating_add(length_ns);
         let number_at = |time| tape.number_at(&span, time);
@@ -256,7 +256,7 @@ impl<'a> Clocks<'a> {
             Some(later) => at.taken_ns.saturating_add(later),
             None => at.taken_ns.saturating_sub(at.unix_ns - unix_ns),
         };
-        // A time that the clock skipped is mapped to the moment at which the clock was set forward.
+        // If the wall clock was set forward, a skipped time maps to the moment of the change.
         let behind = |it: &Reading| it.number > at.number && it.taken_ns > at.taken_ns;
         let place = self.flushes.partition_point(|(_, it)| it.last <= number);
         let next = (place < self.flushes.len()).then(|| self.read(place));
@@ -264,7 +264,7 @@ impl<'a> Clocks<'a> {
         Some(next.map_or(taken_ns, |next| taken_ns.min(next.taken_ns - 1)))
     }
 
-    /// Returns a part that is determined by the monotonic clock.
+    /// Selects a period of a span by the monotonic clock.
     fn stretch(&self, span: &Span, from_ns: u64, length_ns: u64) -> Option<Stretch> {
         let to_ns = from_ns.saturating_add(length_ns);
         let (begin, end) = (self.first()?, self.last()?);
@@ -305,16 +305,16 @@ impl<'a> Clocks<'a> {
         })
     }
 
-    /// Returns the number at which reading starts. If no data before the start is readable, this is
-    /// the number of the damaged data, so that the damage is reported.
+    /// Returns the number of the first batch to read. If damaged data precedes the first readable
+    /// batch, reading starts there, so that the damage is reported.
     fn begun(&self, first: &Reading, from_ns: u64) -> u64 {
         let oldest = self.flushes.first().map(|(_, flush)| flush.first);
         let oldest = oldest.filter(|_| first.taken_ns > from_ns);
         oldest.map_or(first.number, |oldest| oldest.min(first.number))
     }
 
-    /// Returns the number at which reading ends. It includes damaged data after the last readable
-    /// batch, so that the damage is reported.
+    /// Returns the number of the last batch to read. If damaged data follows the last readable
+    /// batch, reading continues through that data, so that the damage is reported.
     fn reached(&self, last: &Reading, to_ns: u64) -> u64 {
         if last.taken_ns > to_ns {
             let mut before = self.flushes.iter().rev();

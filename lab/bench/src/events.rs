@@ -122,7 +122,7 @@ pub(super) enum End {
     Signal(i64),
 }
 
-/// A change of a socket, as far as the agent reports the change.
+/// A change of a socket's state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Change {
     Listen,

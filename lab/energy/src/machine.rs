@@ -20,7 +20,7 @@ pub struct Work {
     pub gigahertz: f64,
     /// Number of the socket on which the process ran.
     pub socket: usize,
-    /// Whether the process ends with the tick.
+    /// Whether the process exits at the end of the tick.
     pub ends: bool,
     /// Cost relative to what the process's counters suggest. Differs from 1 for unusually cheap or
     /// expensive instructions.

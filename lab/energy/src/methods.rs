@@ -155,8 +155,8 @@ impl Method for PlainRatio {
     }
 }
 
-/// Kepler 0.10 and 0.11. Active energy follows from the node's busy share in the previous interval.
-/// It is divided by CPU time among the processes that still run.
+/// Kepler 0.10 and 0.11. Computes active energy from the node's busy share in the previous
+/// interval. Divides the active energy by CPU time among the processes that still run.
 #[derive(Debug, Default)]
 pub struct RatioBefore {
     window: Window,

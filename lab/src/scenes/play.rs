@@ -36,8 +36,8 @@ pub(super) struct Played {
     pub(super) answer: String,
     /// Mistakes in the output.
     pub(super) wrong: Vec<String>,
-    /// Set if other processes used the CPU according to the kernel's accounting. The text contains
-    /// the figures.
+    /// How much CPU time other processes used, as text. Set if the kernel's accounting shows such
+    /// use.
     pub(super) disturbed: Option<String>,
 }
 

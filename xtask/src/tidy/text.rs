@@ -3,7 +3,7 @@
 use super::Finding;
 use crate::tree::Tree;
 
-/// Paths on a particular machine. They are split in the code, so that this file does not break its
+/// Paths on a particular machine. Each path is split in two, so that this file does not break its
 /// own rule.
 pub(super) const PATHS: &[&str] = &[
     concat!("/wo", "rk/"),

@@ -15,7 +15,7 @@ const STEP: u64 = 64 * 1024;
 pub(super) struct Found {
     /// Bytes up to the end of the last complete line.
     pub(super) whole: u64,
-    /// Bytes of the partial line after those.
+    /// Bytes of the partial line that follows the last complete line.
     pub(super) half: u64,
 }
 

@@ -253,8 +253,8 @@ fn read_if_begun(folder: &Path) -> (usize, usize, usize) {
     }
 }
 
-/// Shows why a missing index line cannot be reconstructed from the rows: only the line has a
-/// checksum. Arrow messages and the zstd frames inside them have none.
+/// Shows why a missing index line cannot be reconstructed from the rows: only the index has
+/// checksums. Arrow messages and the zstd frames inside them are without a checksum.
 #[test]
 fn rows_have_no_checksum_but_that_of_the_index() {
     let folder = tempfile::tempdir().expect("a folder");

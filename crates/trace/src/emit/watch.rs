@@ -193,10 +193,10 @@ impl Watcher<'_> {
     /// Sets a switch to `on`. If this changes the switch, decrements the trigger's count.
     ///
     /// Removing the token of the old state ([`WatchMap::Tokens`]) acts as a lock: only one CPU can
-    /// remove it. Older kernels lack the atomic instructions for another kind of lock. The CPU adds
-    /// the token of the new state only after it has changed the switch. Until then no other CPU can
-    /// change the switch or the count, so the count is exact. A CPU that wants to switch back
-    /// meanwhile finds no token and does nothing.
+    /// remove it. An ordinary lock would need atomic instructions that older kernels lack. The CPU
+    /// adds the token of the new state only after it has changed the switch. Until then no other
+    /// CPU can change the switch or the count, so the count is exact. A CPU that wants to switch
+    /// back meanwhile finds no token and does nothing.
     fn switch(
         &mut self,
         trigger: &Trigger,

@@ -348,7 +348,7 @@ pub(super) const RULES: &[Rule] = &[
         "The sequence of {} jumps is too complex.",
         COMPLEX,
         "too many branches are pending",
-        "{0} jumps in a row depend on different values",
+        "{0} consecutive jumps depend on different values",
         "compute with masks instead of branches, or split the program",
     ),
     rule(

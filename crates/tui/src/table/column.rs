@@ -23,8 +23,8 @@ pub enum View {
     Energy,
 }
 
-/// The kinds of energy zone that are attributed to rows. The value of a kind is `true` if no other
-/// kind contains it.
+/// The kinds of energy zone whose energy is attributed to rows. The value is `true` for an
+/// outermost kind, which no other kind contains.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Charged([Option<bool>; ZoneKind::ALL.len()]);
 

@@ -78,7 +78,7 @@ pub(crate) fn play(
     }
 }
 
-/// An error: the screen has closed its channel.
+/// The error that the screen has closed its channel.
 #[derive(Debug)]
 pub(crate) struct Gone;
 

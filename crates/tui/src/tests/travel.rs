@@ -53,7 +53,7 @@ impl Recorded for Tape {
     }
 }
 
-/// Returns a run of `count` seconds. A group is hurt in the seconds of `hurt`.
+/// Returns a run of `count` seconds. A group is hurt in each second in `hurt`.
 fn seconds(fake: &mut Fake, count: usize, hurt: std::ops::Range<usize>) -> Vec<Batch> {
     let tick = |at| {
         if hurt.contains(&at) {

@@ -56,7 +56,7 @@ pub(crate) fn run(folder: &Path, args: &RunArgs, config: Config) -> Result<u8> {
     Ok(exit::DONE)
 }
 
-/// Reads the part as a live agent would have collected it.
+/// Reads the selected period into a feed, as if a live agent had collected it.
 fn load(window: &Window, config: &Config) -> Result<(Arc<Feed>, Published)> {
     let Stretch {
         span,

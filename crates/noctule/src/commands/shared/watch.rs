@@ -22,7 +22,8 @@ use crate::stop::{self, Signals, Woken};
 use crate::wire::Pipeline;
 use crate::{patient, private};
 
-/// Interval between readings within the window. These readings only collect exited processes.
+/// Interval between readings within the window. These readings serve only to collect the records of
+/// exited processes.
 const STEP: Duration = Duration::from_secs(1);
 /// Interval and maximum number of polls for the last record of a command. A multithreaded process
 /// is reported when the kernel frees its leader, 10 to 100 ms after it was reaped. If there are

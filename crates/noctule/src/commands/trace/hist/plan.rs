@@ -126,7 +126,7 @@ fn gate(jobs: &mut [Job]) {
 }
 
 impl Job {
-    /// Counts the events of another trigger with this name into the table.
+    /// Makes another trigger with the same name count into this table.
     fn join(&mut self, other: Self, name: Span) -> Result<()> {
         let is_pair = |job: &Self| job.programs.iter().any(|one| one.pair != Pair::None);
         let rows = |why| Mismatch {
