@@ -67,13 +67,13 @@ struct disk_device {
 	char name[DEVICE_NAME_BYTES];
 };
 
-/* A request that was issued and has not completed. */
+/* A request that was issued and is still in flight. */
 struct disk_request {
 	struct disk_key key;
 	/* `start_time_ns` of the request, which distinguishes requests at the same address. */
 	__u64 allocated_at;
 	__u64 queue_ns;
-	/* 0 if the driver returned the request and the kernel has not issued it again. */
+	/* 0 if the driver returned the request and the kernel is yet to issue it again. */
 	__u64 issued_at;
 	/* Start of the queue time that is not included in `queue_ns` yet. */
 	__u64 queued_at;

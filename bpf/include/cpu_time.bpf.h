@@ -21,9 +21,8 @@ enum {
 
 /*
  * Returns the slot of the CPU that the thread is running on, or NULL if it is not running. The slot
- * contains no thread if its CPU has not switched since the start. It contains another thread if no
- * program ran at the last switch. In both cases the run queue determines whether the thread is
- * running.
+ * contains no thread before the first switch of its CPU. It contains another thread if no program
+ * ran at the last switch. In both cases the run queue determines whether the thread is running.
  */
 static __always_inline struct cpu_slot *running_slot(struct task_struct *task)
 {

@@ -744,7 +744,7 @@ struct request {
 	void *end_io;
 };
 
-/* linux/blk_types.h. The values have not changed since v5.10. */
+/* linux/blk_types.h. The values are the same in all versions since v5.10. */
 enum req_op {
 	REQ_OP_READ = 0,
 	REQ_OP_WRITE = 1,

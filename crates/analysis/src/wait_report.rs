@@ -112,7 +112,7 @@ pub struct WaitReport {
     pub time_unix_ns: u64,
     /// CPUs online at the end of the window.
     pub cpus: u32,
-    /// Whether the window has not reached its full length yet, so that the verdicts may change.
+    /// Whether the window is still shorter than its full length, so that the verdicts may change.
     pub provisional: bool,
     /// Groups that ran or waited, in descending order of waiting time.
     pub rows: Vec<WaitReportRow>,

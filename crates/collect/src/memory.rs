@@ -78,7 +78,7 @@ pub struct Memory {
     taken_ns: u64,
 }
 
-/// A group that is to be read.
+/// A group whose memory figures are due.
 struct Due<'a> {
     row: &'a CgroupRow,
     path: &'a str,

@@ -131,7 +131,7 @@ pub struct Snapshot {
     /// The processes that ended the blocks of threads; `None` if that is not measured.
     pub releases: Option<Vec<ReleaseRow>>,
     /// Threads, each with its usage since it was last read, and carried sums of processes
-    /// (`CARRIED`). Threads that have not run since are left out.
+    /// (`CARRIED`). Threads that did not run in that time are left out.
     pub tasks: Vec<TaskSample>,
     /// Usage to add in this snapshot only: threads that were settled before they were read.
     pub late: Vec<TaskSample>,
@@ -144,9 +144,9 @@ pub struct Snapshot {
     pub gone_threads: Vec<u32>,
     /// Processes that ended since the last snapshot.
     pub ended: Vec<TaskSample>,
-    /// Number of followed processes that had not been reported as ended before the tasks were read,
-    /// plus those whose end the next snapshot reports. If this exceeds the number of followed
-    /// tasks, some processes have ended and their last counters have not arrived yet.
+    /// Number of followed processes whose end was not reported before the tasks were read, plus
+    /// those whose end the next snapshot reports. If this exceeds the number of followed tasks,
+    /// some processes have ended, but their last counters are still to arrive.
     pub followed: u64,
 }
 
@@ -364,7 +364,7 @@ impl Accounting {
             .map_or(0, |bss| bss.started_at)
     }
 
-    /// Follows the children of the process `pid`, with all their descendants, from now on.
+    /// Starts to follow the future children of the process `pid`, with all their descendants.
     pub fn follow_children_of(&mut self, pid: u32) {
         if let Some(bss) = self.switch.maps.bss_data.as_deref_mut() {
             bss.follow_children_of = pid;

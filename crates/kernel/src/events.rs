@@ -281,14 +281,14 @@ impl Events {
         loss::named(lifecycle.into_iter().chain(tcp))
     }
 
-    /// Follows the children of the process `pid`, with all their descendants, from now on.
+    /// Starts to follow the future children of the process `pid`, with all their descendants.
     pub fn follow_children_of(&mut self, pid: u32) {
         if let Some(bss) = self.lifecycle.maps.bss_data.as_deref_mut() {
             bss.follow_children_of = pid;
         }
     }
 
-    /// Follows the process and its descendants from now on.
+    /// Starts to follow the process and its descendants.
     pub fn follow(&self, process: ProcessId) -> Result<(), Error> {
         let (pid, start) = (process.pid.to_ne_bytes(), process.start_ns.to_ne_bytes());
         let followed = &self.lifecycle.maps.followed;
@@ -303,7 +303,7 @@ impl Events {
         matches!(start, Ok(Some(start)) if start == process.start_ns.to_ne_bytes())
     }
 
-    /// Reports events of the cgroup and its descendants from now on.
+    /// Starts to report events of the cgroup and its descendants.
     pub fn want_cgroup(&self, cgroup: CgroupId) -> Result<(), Error> {
         let wanted = &self.lifecycle.maps.wanted_cgroups;
         let done = wanted.update(&cgroup.0.to_ne_bytes(), &[1], MapFlags::ANY);

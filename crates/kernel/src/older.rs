@@ -18,7 +18,7 @@ pub(crate) fn adapt(object: &mut OpenObject, facts: &Facts) -> Result<(), libbpf
         instructions.iter_mut().for_each(adapt_one);
         #[allow(unsafe_code, reason = "libbpf-rs does not offer this function")]
         // SAFETY: the program is not loaded yet. libbpf copies the given number of instructions,
-        // which has not changed.
+        // which is the original number.
         let status = unsafe {
             libbpf_sys::bpf_program__set_insns(
                 program.as_libbpf_object().as_ptr(),

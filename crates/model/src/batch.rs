@@ -40,8 +40,7 @@ pub struct Batch {
     pub processes: Vec<ProcessRow>,
     /// Processes whose exit was reported since the previous batch.
     pub exited: Vec<ProcessRow>,
-    /// Whether processes that the agent follows have exited, and their final figures have not
-    /// arrived yet.
+    /// Whether final figures of exited processes that the agent follows are still to arrive.
     pub followed_pending: bool,
     /// All cgroups that used a CPU or have events. A removed cgroup stays until its use is settled.
     pub cgroups: Vec<CgroupRow>,

@@ -10,7 +10,7 @@ use crate::{AsleepThreads, BlockClass, MemoryUse, ThreadRoom, VerdictKind, Waiti
 pub struct Reason {
     /// The verdict.
     pub kind: VerdictKind,
-    /// Whether the window has not reached its full length yet.
+    /// Whether the window is still shorter than its full length.
     pub provisional: bool,
     /// Share spent waiting for other groups, the group's own threads, the kernel, interrupts or the
     /// host.

@@ -82,8 +82,7 @@ pub struct SubjectBlame {
     /// The culprit.
     pub culprit: Blamed,
     /// Time that the subject waited for the culprit since both are known, in nanoseconds. It never
-    /// decreases. If room is scarce, a pair that has not grown for a while is dropped and restarts
-    /// from 0.
+    /// decreases. If room is scarce, a pair without recent growth is dropped and restarts from 0.
     pub wait_ns: u64,
 }
 

@@ -43,7 +43,7 @@ struct Growth<'a> {
     wanted_ns: u64,
 }
 
-/// Figures for the time in which the quota had not run out.
+/// Figures for the time before the quota ran out, summed over all periods.
 struct Open {
     /// The open time as a fraction of the time for which the groups below wanted the CPU.
     wanted: f64,
@@ -176,9 +176,9 @@ impl<'a> Growth<'a> {
         }
     }
 
-    /// Returns figures for the time in which the quota had not run out. Threads may wait in
-    /// parallel, so the exact time for which the group wanted the CPU is unknown. The sum over its
-    /// threads is used, up to the length of the window.
+    /// Returns figures for the time before the quota ran out. Threads may wait in parallel, so the
+    /// exact time for which the group wanted the CPU is unknown. The sum over its threads is used,
+    /// up to the length of the window.
     fn open(&self, window_ns: u64) -> Open {
         let period_ns = self.period_ns as f64;
         let window_ns = window_ns as f64;

@@ -274,8 +274,8 @@ mod tests {
         row(BlockEnd::Released(releaser), blocked_ns)
     }
 
-    /// Returns the row of a victim that was blocked on locks for `lock_ns`. The last block has
-    /// lasted for 100 ns and has not ended.
+    /// Returns the row of a victim that was blocked on locks for `lock_ns`. The last block is still
+    /// in progress after 100 ns.
     fn victim(lock_ns: u64, rows: Vec<ReleaseRow>) -> WaitReportRow {
         let group = |id| CgroupRow {
             id,

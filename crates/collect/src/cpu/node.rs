@@ -223,8 +223,8 @@ impl NodeTime {
         online.map(row).collect()
     }
 
-    /// Returns the idle time of a CPU up to `now`, including the current time slice. A CPU that has
-    /// not switched since the start is idle unless a thread was seen on the CPU. For a CPU that has
+    /// Returns the idle time of a CPU up to `now`, including the current time slice. A CPU without
+    /// a switch since the start is idle unless a thread was seen on the CPU. For a CPU that has
     /// switched since `now`, the slot holds the value before that switch.
     fn idle_of(&self, slot: &CpuSlot, now: u64, busy: bool) -> u64 {
         let (since, idle) = match slot.since {

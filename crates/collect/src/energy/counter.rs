@@ -34,7 +34,7 @@ pub(super) enum Fault {
     JumpedBack,
     /// The value grew by more than the machine can use.
     JumpedAhead,
-    /// The counter has not moved for [`STALL_NS`].
+    /// The counter kept its value for [`STALL_NS`].
     Stalled,
     /// More time passed than the counter needs to wrap, so a wrap may be unnoticed. The sum grows
     /// as if there had been no such wrap.

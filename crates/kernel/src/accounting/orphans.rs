@@ -24,7 +24,7 @@ pub(super) struct Orphans {
     /// Number of rows at the last check.
     rows: usize,
     missing: IdSet<Process>,
-    /// Followed processes whose row was removed here, and whose record has not arrived.
+    /// Followed processes whose row was removed here before their record arrived.
     followed: IdSet<Process>,
 }
 

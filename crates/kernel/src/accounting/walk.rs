@@ -121,7 +121,7 @@ impl Walk {
         self.programs.iter().filter_map(ProgramHandle::again)
     }
 
-    /// Makes every snapshot from now on list the living processes.
+    /// Makes every later snapshot list the living processes.
     pub(super) fn always(&mut self) {
         self.always = true;
     }

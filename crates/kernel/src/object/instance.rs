@@ -12,8 +12,8 @@ const PREFIX: &str = "noctule_";
 /// The tracepoint of this output, since Linux 5.9.
 const EVENT: &str = "events/bpf_trace/bpf_trace_printk/enable";
 
-/// The lines that programs print from now on. The lines include the output of all programs on the
-/// machine.
+/// Reads the lines that BPF programs print after this value was created. The output of all programs
+/// on the machine is included.
 #[derive(Debug)]
 pub struct Printed {
     // The pipe is closed before the instance is removed.
