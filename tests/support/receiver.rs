@@ -122,8 +122,8 @@ impl Receiver {
         }
     }
 
-    /// Removes a line that the receiver had not finished when it ended. The agent sends such a
-    /// request again, because it got no response.
+    /// Removes the unfinished line that an ended receiver left. The agent sends such a request
+    /// again, because it got no response.
     fn forget_half_a_line(&self) {
         let got = self.folder.path().join("got");
         let bytes = fs::read(&got).unwrap_or_default();

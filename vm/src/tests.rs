@@ -118,7 +118,7 @@ fn one(command: &mut Command, job: &Job, port: &mut Port) -> Result<(Outcome, f6
     Ok((outcome, began.elapsed().as_secs_f64()))
 }
 
-/// Returns the exit status, or `None` if the process has not ended in time.
+/// Returns the exit status, or `None` if the process did not end in time.
 fn await_end(mut child: Child, deadline: Instant, port: &mut Port) -> Result<Option<ExitStatus>> {
     let (sender, ended) = channel();
     thread::spawn(move || {

@@ -85,7 +85,7 @@ struct Report {
     flaky: bool,
 }
 
-/// Maximum number of failed tests that run again. If more tests fail, that is no coincidence.
+/// Maximum number of failed tests that run again. More failures are unlikely to be flaky tests.
 const MAX_RERUNS: usize = 8;
 
 /// Runs the failed tests once more, unless there are too many.

@@ -154,7 +154,7 @@ pub(crate) fn create(path: &Path) -> io::Result<Answer> {
 }
 
 impl Answer {
-    /// Gives the file its name, if that has not happened yet.
+    /// Gives the file its name, unless an earlier call did.
     pub(crate) fn keep(&mut self) -> io::Result<()> {
         match self.unnamed.take() {
             Some(unnamed) => Ok(unnamed.persist(&self.path)?),

@@ -205,8 +205,7 @@ impl Pipeline {
         let cpus = CpuSlots::new(&facts)?;
         let events = (shown == Shown::All).then(|| events_wanted(config, scope, &facts));
         let load = || {
-            // Waits for meters that have not counted yet. Meanwhile the other thread can use the
-            // CPU.
+            // Waits until each meter has counted. Meanwhile the other thread can use the CPU.
             let meters = meters(config);
             let wanted = events.as_ref().filter(|_| counts_events(config));
             let loaded = wanted.map(|wanted| LoadedEvents::load(&facts, wanted, &cpus));
@@ -438,7 +437,7 @@ impl Pipeline {
         self.events()
     }
 
-    /// Follows the children of this process from now on.
+    /// Starts to follow the future children of this process.
     pub(crate) fn follow_own_children(&mut self) {
         self.cpu.follow_children_of(std::process::id());
         if let Some(stream) = &mut self.events {

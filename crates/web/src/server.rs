@@ -62,7 +62,7 @@ pub struct Bound {
 }
 
 /// Binds the address, so that "in use" and "not permitted" are reported before anything else
-/// starts. Clients that connect from now on wait for [`Bound::serve`].
+/// starts. Clients that connect before [`Bound::serve`] wait for it.
 pub fn bind(address: SocketAddr) -> io::Result<Bound> {
     take(TcpListener::bind(address)?)
 }
@@ -121,7 +121,7 @@ impl Bound {
         Self { refusals, ..self }
     }
 
-    /// Limits the number of connections, each of which takes a file descriptor.
+    /// Limits the number of connections, because each takes a file descriptor.
     #[must_use]
     pub fn at_most(self, connections: usize) -> Self {
         Self {

@@ -110,7 +110,7 @@ pub struct Machine {
 }
 
 impl Machine {
-    /// Creates a machine that has not run yet.
+    /// Creates a machine at time 0.
     pub fn new(physics: Physics, seed: u64) -> Self {
         let mut counters = vec![Counter::CpuTime];
         counters.extend(physics.cycles.then_some(Counter::Cycles));

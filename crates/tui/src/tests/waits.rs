@@ -49,7 +49,7 @@ pub(super) fn contended(app: App) -> App {
     press(feed(app, batches), "w")
 }
 
-/// Shows a web server with a thread that has not run for 18 seconds, among many that run.
+/// Shows a web server with a thread that has waited for 18 seconds, among many that run.
 pub(super) fn starved(app: App) -> App {
     let mut fake = node();
     let batches: Vec<Batch> = (0..7)

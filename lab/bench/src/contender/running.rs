@@ -21,7 +21,7 @@ use crate::stop::Stop;
 
 /// How long a contender may take to attach everything.
 const START: Duration = Duration::from_secs(30);
-/// A contender counts as attached once the number of its hooks has not changed for this long.
+/// A contender counts as attached once the number of its hooks is stable for this long.
 const STABLE: Duration = Duration::from_millis(300);
 /// How long to wait while the agent measures itself. The agent enables BPF statistics from one to
 /// two seconds after its start, and then for one second in thirty. Without this pause, the load

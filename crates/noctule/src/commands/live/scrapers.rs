@@ -91,7 +91,7 @@ impl Scrapers {
     }
 
     /// Records that the page with this snapshot was sent. Series that this page exposed as 0 have
-    /// their real value from now on.
+    /// their real value in later pages.
     pub(super) fn saw(&self, scraper: &Scraper, taken_ns: u64) {
         let key = self.key(scraper);
         if let Some(looks) = self.known().0.get_mut(&key)

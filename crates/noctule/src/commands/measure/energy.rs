@@ -92,8 +92,8 @@ fn live(args: &EnergyArgs, config: &Config) -> Result<Answer> {
 }
 
 /// Reports the energy of a window of a recording. If the recording starts with the window, the
-/// recording agent had not learned a power model before. The energy is then attributed as in a live
-/// window.
+/// recording agent had no power model from earlier batches. The energy is then attributed as in a
+/// live window.
 fn of_recording(window: &Window, args: &EnergyArgs, config: &Config) -> Result<Answer> {
     let mut batches = Vec::new();
     let answer = window.answer_and_show(args.by, &args.names, &mut |batch| {

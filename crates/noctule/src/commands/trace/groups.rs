@@ -99,8 +99,8 @@ impl Groups {
         owner.name(level(identity))
     }
 
-    /// Warns once per name if no cgroup has the name and the filter was meant to exclude it. A name
-    /// that is to be included must exist; otherwise an earlier check fails.
+    /// Warns once per name if no cgroup has the name and the filter was meant to exclude it. An
+    /// earlier check already requires that names in an including filter exist.
     pub(super) fn warn_of_unknown(&self) {
         let known = self.0.borrow();
         let conditions = known.iter().flat_map(|known| &known.conditions);

@@ -190,12 +190,12 @@ mod tests {
         (1..=6).for_each(|time| held.push(at(time)));
         held.look(6, Some(4));
         assert_eq!(times(&held), [2, 3, 4]);
-        // A newer value was saved, and the events before it have not arrived yet.
+        // A newer value was saved before the earlier events arrived.
         held.look(8, Some(8));
         assert_eq!(times(&held), [4, 5, 6]);
         (7..=10).for_each(|time| held.push(at(time)));
         assert_eq!(times(&held), [6, 7, 8]);
-        // If the time has not changed, the snapshot does not change.
+        // The snapshot changes only with the time.
         held.look(10, Some(8));
         assert_eq!(times(&held), [6, 7, 8]);
         assert_eq!(held.last.len(), 3, "no more than a later time can ask for");
