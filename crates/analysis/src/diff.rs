@@ -87,7 +87,7 @@ pub struct Stretch {
     groups: HashMap<String, Seen>,
     /// Number of blocks so far.
     blocks: u32,
-    /// One of this many blocks is compared.
+    /// Every n-th block is compared; this is n.
     every: u32,
     /// Length of all blocks.
     length_ns: u64,

@@ -222,7 +222,7 @@ impl Evidence {
                 VerdictKind::HeldByQuota
             }
             (true, false) => VerdictKind::HeldByQuota,
-            // Other groups delayed the group by so much time that its quota almost lasted until the
+            // Other groups slowed the group so much that its quota ran out only shortly before the
             // end of each period.
             (false, true) if self.quota_binds && !by_neighbours && !self.is_mostly_own() => {
                 VerdictKind::HeldByQuota

@@ -38,7 +38,8 @@ pub enum Named {
     Unit,
     /// The path of the cgroup or of an ancestor; `(root)` is the root cgroup alone.
     Cgroup,
-    /// Its pod, container or unit, or the path of its cgroup or of an ancestor, with or without the first slash.
+    /// Any of these: the pod, the container, the unit, or the path of the cgroup or of an ancestor,
+    /// with or without the first slash.
     Any,
 }
 

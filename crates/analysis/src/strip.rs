@@ -11,7 +11,7 @@ pub struct Strip {
     level: Level,
     wanted: Key,
     /// Time of the last batch, and the sums of each of its cgroups. All cgroups are kept because
-    /// the owner of a cgroup may become known later.
+    /// noctule may learn the owner of a cgroup later.
     last: Option<(u64, IdMap<CgroupId, Sums>)>,
     steps: Vec<StripStep>,
 }

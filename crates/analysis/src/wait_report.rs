@@ -48,8 +48,8 @@ pub struct WaitReportRow {
     /// The parties that ended the group's blocks, by class, in descending order of blocked time;
     /// `None` if that is not measured.
     pub released: Option<Vec<Released>>,
-    /// The other group that used its disk most, and its part of the disk's time. `None` if its threads waited for no
-    /// disk, or disks are not measured.
+    /// The other group that used the same disk most, and that group's share of the disk's time.
+    /// `None` if no thread of this group waited for a disk, or disks are not measured.
     pub disk_rival: Option<(Party, f64)>,
     /// Threads that were still waiting at the end of the window.
     pub waiting: Waiting,
@@ -64,7 +64,7 @@ pub struct WaitReportRow {
     /// descendant. If several quotas bind, this is the innermost of them. `None` if no quota held
     /// the group back, or if quotas cannot be read.
     pub quota: Option<QuotaUse>,
-    /// How memory held the group up; `None` if not known.
+    /// How memory held the group back; `None` if not known.
     pub memory: Option<MemoryUse>,
     /// Waits that the group caused to others.
     pub hurts: Hurts,

@@ -321,9 +321,9 @@ impl EventSource {
     }
 
     /// Searches for sockets whose start was missed. The search runs after the kernel has skipped
-    /// programs, and also at intervals. Some kernels exclude processes, and interrupts that occur
-    /// while they run, from tracing without counting that. Each batch performs one step of the
-    /// search. Returns `true` when all files were searched.
+    /// programs, and also at intervals. Some kernels do not trace certain processes, nor interrupts
+    /// that occur while these processes run, and do not count what they skip. Each batch performs
+    /// one step of the search. Returns `true` when all files were searched.
     fn survey(&mut self, now_ns: u64) -> Result<bool, Error> {
         let skipped = skipped(&self.programs);
         // The first list has recorded everything that existed at the start.
@@ -341,9 +341,9 @@ impl EventSource {
         Ok(over)
     }
 
-    /// Compares the stream with the current state and reports the difference. Without an origin,
-    /// only records the state. `processes` contains the processes of a batch, and the filter that
-    /// selects the wanted ones.
+    /// Compares the stream with the current state and reports the difference. If `origin` is
+    /// `None`, only records the state. `processes` contains the processes of a batch, and the
+    /// filter that selects the wanted ones.
     fn relist(
         &mut self,
         processes: Option<(&Batch, Wanted<'_>)>,
@@ -359,7 +359,7 @@ impl EventSource {
             sockets = self.kernel.sockets()?;
             missing.sockets = self.known.missing_sockets(&sockets);
         }
-        // A socket that no list can show may still be open.
+        // If the lists are incomplete, a socket that is missing from them may still be open.
         if !self.kernel.lists_all_sockets() {
             self.known
                 .forget_sockets(&std::mem::take(&mut missing.sockets));
@@ -392,8 +392,8 @@ impl EventSource {
     }
 
     /// Follows a process and its descendants in the batch. If a parent is followed, the kernel side
-    /// follows the children that start meanwhile. Returns whether any process was not followed
-    /// before.
+    /// follows the children that start in the meantime. Returns whether any process was not
+    /// followed before.
     pub fn follow_tree(&self, root: ProcessId, batch: &Batch) -> Result<bool, Error> {
         let mut more = !self.kernel.follows(root);
         self.kernel.follow(root)?;

@@ -169,8 +169,8 @@ pub(crate) fn blame(abi: &switch::types::blame) -> Blame {
 }
 
 /// Converts counters to the model's type. The usage between two settlements is a difference of
-/// counters that the program reads one after the other. If another CPU settles the thread
-/// meanwhile, the difference can be negative, because the other CPU has already reported the
+/// counters that the program reads one after the other. If another CPU settles the thread between
+/// the two reads, the difference can be negative, because the other CPU has already reported the
 /// growth. A negative value counts as 0.
 pub(crate) fn counters(abi: &switch::types::counters) -> Counters {
     Counters::from_array(abi.v.map(|used| used.cast_signed().max(0).cast_unsigned()))

@@ -386,8 +386,9 @@ impl Accounting {
 
     /// Reads everything. All CPU time, of threads and idle, is exact for one moment, however long
     /// the reading takes. Other counters have the values at the time at which they were read. A
-    /// thread that ends or moves meanwhile sends a record with its usage. If the ring buffer has no
-    /// room for the record, the usage is missing from this snapshot and complete in the next.
+    /// thread that ends or moves during the reading sends a record with its usage. If the ring
+    /// buffer has no room for the record, the usage is missing from this snapshot and complete in
+    /// the next.
     pub fn snapshot(&mut self) -> Result<Snapshot, Error> {
         let online = self.places.online_now();
         if online.is_empty() {

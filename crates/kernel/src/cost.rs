@@ -42,8 +42,8 @@ impl ProgramHandle {
         Self::of(&self.name, &self.fd)
     }
 
-    /// Creates handles to two programs on one hook. The second handles the calls for which the
-    /// first was skipped. The second program may be unloaded.
+    /// Creates handles to two programs on one hook. The second program handles the calls for which
+    /// the kernel skipped the first. The second program is not necessarily loaded.
     pub(crate) fn pair(first: (&str, &impl AsFd), again: (&str, &impl AsFd)) -> [Option<Self>; 2] {
         let mut first = Self::of(first.0, first.1);
         let mut again = Self::of(again.0, again.1);

@@ -386,7 +386,7 @@ impl Events {
     }
 
     /// Returns the listening, connected and connecting sockets. A socket can be missing if another
-    /// one was closed meanwhile.
+    /// one was closed during the scan.
     pub fn sockets(&mut self) -> Result<Vec<SocketSample>, Error> {
         self.look(true)?;
         let samples = self.buffer.chunks_exact(size_of::<types::socket_sample>());

@@ -152,7 +152,7 @@ impl PlainMap {
         found.context("reading an entry of a map")
     }
 
-    /// Returns all entries. An entry created meanwhile may be missing.
+    /// Returns all entries. An entry created during the read may be missing.
     ///
     /// # Errors
     ///

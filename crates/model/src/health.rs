@@ -37,7 +37,7 @@ impl Feature {
         Self::new(id, FeatureState::On, how.into())
     }
 
-    /// Creates the status of a feature that works in part.
+    /// Creates the status of a degraded feature.
     pub fn degraded(id: FeatureId, reason: impl Into<String>) -> Self {
         Self::new(id, FeatureState::Degraded, reason.into())
     }

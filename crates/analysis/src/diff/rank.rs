@@ -94,7 +94,8 @@ impl Ranks {
     }
 }
 
-/// Returns which tests are changes. At most `share` of these are expected to be false (Benjamini-Hochberg).
+/// Returns which tests are changes. At most `share` of the changes are expected to be false
+/// (Benjamini-Hochberg).
 pub(super) fn false_discovery(tests: &[Option<f64>], share: f64) -> Vec<bool> {
     let mut known: Vec<f64> = tests.iter().flatten().copied().collect();
     known.sort_by(f64::total_cmp);

@@ -104,7 +104,7 @@ pub(super) struct Doubt {
 }
 
 impl Doubt {
-    /// Adds the doubt about another part of the machine in the same tick.
+    /// Adds the uncertainty of another part of the machine in the same tick.
     fn add_part(&mut self, part: &Self) {
         self.idle_uj += part.idle_uj;
         self.residual_uj2 += part.residual_uj2;

@@ -27,9 +27,10 @@ pub struct TimePoint {
     pub node: NodePoint,
     /// Rows of owners, of victim-culprit pairs, and of CPUs.
     pub rows: PackedRows,
-    /// Number of owners beyond the limit. Only the figures of the node include them.
+    /// Number of owners beyond the limit. Only the figures of the node include these owners.
     pub more_owners: u32,
-    /// Number of pairs beyond the limit. The figures of the victims include their waits.
+    /// Number of pairs beyond the limit. The figures of the victims include the waits of these
+    /// pairs.
     pub more_pairs: u32,
     /// Energy of each zone in microjoules, in the order of the batch's zones; empty without a
     /// meter. `None` if the meter could not be read at the start, at the end or in between.
@@ -172,8 +173,8 @@ impl Numbers {
         is_restart.then_some(owner.cgroup)
     }
 
-    /// Returns whether an older container has the same name. The name of a container can become
-    /// known after its number was assigned.
+    /// Returns whether an older container has the same name. The name of a container can arrive
+    /// after its number was assigned.
     fn is_newer_container(&mut self, id: OwnerId, owner: &Owner) -> bool {
         let named = owner.container.as_ref().and_then(|it| it.name.as_ref());
         let (Subject::Container(_), Some(_)) = (owner.subject(), named) else {

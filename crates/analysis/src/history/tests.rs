@@ -15,8 +15,8 @@ fn subject(name: &str) -> Subject {
     Subject::Unit(name.into())
 }
 
-/// Returns the batch after `at` seconds. By then each group has used the CPU for `used` times `at`,
-/// and the first group has waited as long for the second one.
+/// Returns the batch after `at` seconds. Until then, each group has used the CPU for `at * used`
+/// seconds, and the first group has waited for the second one as long.
 fn batch(at: u64, names: &[&str], used: u64) -> Arc<Batch> {
     let rows = names.iter().enumerate().map(|(number, name)| {
         let owner = Owner {
@@ -716,7 +716,7 @@ fn a_container_with_a_new_id_under_the_same_name_is_a_restart() {
         }),
         ..Owner::unknown(CgroupId(1))
     };
-    // The name of the second container becomes known later.
+    // The name of the second container arrives later.
     let owners = [
         container("one", Some("web")),
         container("one", Some("web")),

@@ -49,7 +49,7 @@ pub(super) enum Value {
     Power(i64),
     /// Energy used since the previous reading, in microjoules; `None` for the first reading.
     Used(Option<i64>),
-    /// The meter currently measures nothing, for this reason.
+    /// Why the meter measures nothing at present.
     Idle(&'static str),
 }
 

@@ -174,7 +174,8 @@ impl Known {
         self.sockets.retain(|id, _| !sockets.contains(id));
     }
 
-    /// Returns an end event for each missing process or socket whose end has not been reported meanwhile.
+    /// Returns an end event for each missing process or socket, unless its end was reported in the
+    /// meantime.
     pub(super) fn ends(&self, missing: &Missing) -> Vec<RawEvent> {
         let processes = missing.processes.iter();
         let processes = processes.filter_map(|id| self.processes.get(id));

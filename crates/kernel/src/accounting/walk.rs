@@ -222,8 +222,8 @@ impl Walk {
         Ok(living)
     }
 
-    /// Reads the threads listed so far. The next snapshot includes threads that are listed
-    /// meanwhile.
+    /// Reads the threads listed so far. The next snapshot includes threads that are listed during
+    /// the read.
     fn drain(&mut self, switch: &mut SwitchSkel<'static>) -> Result<(), Error> {
         let (Some(listed), Some(data)) = (&self.listed, bss(switch)) else {
             return Ok(());

@@ -66,7 +66,7 @@ pub(super) fn each(
         match enter(&space) {
             Ok(()) => {
                 entered = true;
-                // If a namespace disappears meanwhile, only its own sockets are missing.
+                // If a namespace disappears during the walk, only its own sockets are missing.
                 if let Err(error) = visit() {
                     tracing::debug!(%error, "cannot list the sockets of a network namespace");
                 }

@@ -45,8 +45,8 @@ pub struct UdpOptions {
 const QUESTIONS: u32 = 4096;
 const FLOWS: u32 = 16_384;
 
-/// A question is reported as unanswered if neither a response nor another attempt follows within
-/// this time. libc retries after 5 s.
+/// A DNS question is reported as unanswered if neither a response nor another attempt follows
+/// within this time. libc retries after 5 s.
 const PATIENCE_NS: u64 = 6_000_000_000;
 
 /// A flow ends after this time without packets.
@@ -178,8 +178,8 @@ impl UdpEvents {
         });
         let mut events = Vec::new();
         for (time_ns, key) in unread.answered(waiting.collect()) {
-            // The question may have been answered meanwhile, and another question may have reused
-            // its id.
+            // In the meantime, the question may have been answered, and another question may have
+            // reused its id.
             let Some(taken) = rows::take_bytes(questions, key) else {
                 continue;
             };
@@ -230,7 +230,7 @@ impl UdpEvents {
             if !abi::plain(value).as_ref().is_some_and(gone) {
                 continue;
             }
-            // The question may have been answered or repeated meanwhile.
+            // The question may have been answered or repeated in the meantime.
             let Some(taken) = rows::take_bytes(questions, key) else {
                 continue;
             };
@@ -257,7 +257,7 @@ impl UdpEvents {
             if end.is_none() && !abi::plain(value).as_ref().is_some_and(idle) {
                 continue;
             }
-            // This value includes the packets that arrived meanwhile.
+            // This value includes the packets that arrived in the meantime.
             let Some(taken) = rows::take_bytes(flows, key) else {
                 continue;
             };

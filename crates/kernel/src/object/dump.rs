@@ -36,7 +36,7 @@ pub struct MapEntry {
     pub values: Vec<Vec<u8>>,
 }
 
-/// Reads a map. An entry that is created or deleted meanwhile may be missing.
+/// Reads a map. An entry that is created or deleted during the read may be missing.
 pub(super) fn contents(map: &Map<'_>, btf: Option<&Btf<'_>>) -> MapContents {
     let (key_type, value_type) = types(map);
     let key = Shape::of(btf, key_type, map.key_size() as usize);
@@ -98,7 +98,8 @@ fn entries(map: &impl libbpf_rs::MapCore) -> Result<Vec<MapEntry>, String> {
         };
         match values {
             Ok(Some(values)) => entries.push(MapEntry { key, values }),
-            // The entry was deleted meanwhile, or is an empty slot in an array of maps or programs.
+            // The entry was deleted during the read, or is an empty slot in an array of maps or
+            // programs.
             Ok(None) => {}
             Err(error) if error.kind() == libbpf_rs::ErrorKind::NotFound => {}
             Err(error) => return Err(error.to_string()),

@@ -9,7 +9,7 @@ thread_local! {
     static SAID: RefCell<Option<Vec<String>>> = const { RefCell::new(None) };
 }
 
-/// Runs the action, and returns the messages that libbpf logs meanwhile, one per line.
+/// Runs the action, and returns the messages that libbpf logs during the action, one per line.
 pub(crate) fn listen<T>(action: impl FnOnce() -> T) -> (T, Vec<String>) {
     SAID.set(Some(Vec::new()));
     let done = action();
