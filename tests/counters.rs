@@ -185,9 +185,9 @@ fn counters_of_a_thread_that_stays_on_its_cpu_are_not_late() {
         let now = Clocks::of(&mut source, child.0.id());
         let unsure = before.unsure + now.unsure;
         if unsure <= QUICK {
-            // Both clocks run while the thread does, whether or not the thread was switched out
-            // meanwhile. The CPU clock also runs during steal time, which the kernel reports only
-            // once it amounts to a tick of 10 ms.
+            // Both clocks run only while the thread runs, so a preemption between the readings
+            // affects neither. The CPU clock also runs during steal time, which the kernel reports
+            // only once it amounts to a tick of 10 ms.
             let (counted, used) = (now.counted - before.counted, now.used - before.used);
             let slack = 10e6 + unsure + support::stolen() * 1e9;
             assert_close("cpu-clock", counted, used, 0.01, slack);

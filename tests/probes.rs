@@ -17,7 +17,7 @@ fn json(args: &[&str]) -> Value {
     serde_json::from_str(&text(&[args, &["--json"]].concat())).expect("JSON")
 }
 
-/// Other tests may register probes meanwhile, but the kernel's own events do not change.
+/// Other tests may register probes at the same time, but the kernel's own events do not change.
 #[test]
 fn every_event_that_can_be_enabled_is_listed() {
     let _machine = support::shared();

@@ -2,7 +2,7 @@
 /*
  * The full path of a file, as a process sees it. The kernel does not allow bpf_d_path() in
  * tracepoints, so the code below walks names and mounts without the kernel's locks. If a parent
- * directory is renamed or moved meanwhile, the path can mix old and new names.
+ * directory is renamed or moved during the walk, the path can mix old and new names.
  */
 #ifndef NOCTULE_PATH_BPF_H
 #define NOCTULE_PATH_BPF_H

@@ -96,7 +96,8 @@ static __always_inline bool others_cpu_time(struct task_struct *task, __u64 *sum
 }
 
 /*
- * Returns false if a thread was reaped meanwhile, which moved its time from one sum to the other.
+ * Returns false if a thread was reaped between the two reads, which moved its time from one sum to
+ * the other.
  */
 static __always_inline bool try_process_cpu_time(struct task_struct *task, __u64 *sum)
 {

@@ -14,7 +14,7 @@
 #include "../include/loss.bpf.h"
 #include "abi.h"
 
-/* The owner of an incoming connection becomes known at accept(2), if accept(2) is traced. */
+/* accept(2) will show the owner of an incoming connection, if accept(2) is traced. */
 enum acceptance {
 	/* Already reported, or not expected. */
 	ACCEPT_DONE,

@@ -197,7 +197,7 @@ fn two_processes_with_one_pid_are_two_rows() {
     let pid = pid.to_string();
     let mut found = Reading::fresh_with(&agent, "all three are listed", |reading| {
         let rows = reading.samples.iter().filter(|sample| {
-            // Another process may have had the pid meanwhile.
+            // Another process may have had the pid in between.
             let ours = sample.labels.get("cgroup") == Some(&group.path());
             let name = sample.name == "noctule_process_cpu_seconds_total";
             name && ours && sample.labels["pid"] == pid

@@ -55,7 +55,7 @@ fn reused_pid_is_not_its_earlier_owner() {
     let mut third = Load::shell_with_pid(&groups[2], "read word", pid);
     third.kill();
     third.reap();
-    // Another process may have had the pid meanwhile.
+    // Another process may have had the pid in between.
     let paths = groups.each_ref().map(Group::path);
     let ours = |e: &Value| {
         paths

@@ -92,7 +92,7 @@ fn every_part_works_with_the_keyboard_alone() {
     let _load = Load::own(&group, "spin 1");
     let browser = open(&agent, "");
     browser.press("2");
-    // Pauses the page, so that no row appears or disappears meanwhile.
+    // Pauses the page, so that no row appears or disappears during the check.
     browser.press("p");
     let is_paused = || address(&browser).contains("from=");
     support::wait_until("time stands still", is_paused);

@@ -161,7 +161,7 @@ fn ready(mut command: Command) -> (Child, String) {
         });
         match ended {
             None => return (child, address),
-            // Another program has taken the port meanwhile.
+            // Another program has taken the port.
             Some(status) => ends.push(status),
         }
     }

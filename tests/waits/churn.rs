@@ -138,7 +138,7 @@ fn short_lived_groups_and_processes_leave_nothing_behind() {
     drop(below);
     let mut last = Reading::fresh(&agent);
     assert_sane(&between, &last);
-    // Other groups of the machine may be created meanwhile.
+    // Other groups of the machine may be created during the test.
     wait_until("the kernel side has as many rows as before", || {
         last = Reading::fresh(&agent);
         let now = entries(&last);

@@ -312,7 +312,7 @@ impl Session {
         self.time.part()
     }
 
-    /// Reads the counts so far. Attached programs continue to count meanwhile.
+    /// Reads the counts so far. Attached programs continue to count during the read.
     ///
     /// # Errors
     ///

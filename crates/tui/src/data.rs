@@ -287,8 +287,8 @@ impl<'a> Present<'a> {
     }
 
     /// Refreshes an idle row of the previous window. An idle process can still change its cgroup or
-    /// lose its parent, and the name of an idle container can become known. Returns `None` if the
-    /// row no longer exists.
+    /// lose its parent, and the name of an idle container can arrive. Returns `None` if the row no
+    /// longer exists.
     fn refresh(&self, row: &Row) -> Option<Row> {
         let (process, owner) = match &row.process {
             Some(process) if process.exited => return None,

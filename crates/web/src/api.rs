@@ -2,7 +2,7 @@
 //!
 //! The agent responds from the last published batch, so a response is valid until the next batch.
 //! Each response has the tag of that batch. A response is made once and sent to every client that
-//! requests it meanwhile.
+//! requests it before the next batch.
 
 mod encoding;
 mod store;

@@ -195,7 +195,7 @@ impl Verifier {
         let Ok(slot) = self.slot.clone().acquire_owned().await else {
             return Err(Refused::Busy);
         };
-        // Another request may have checked the same credentials meanwhile.
+        // Another request may have checked the same credentials in the meantime.
         if let Some(right) = self.state().known(&tag) {
             return verdict(right);
         }

@@ -49,7 +49,8 @@ impl Residue {
                 break;
             }
             thread::sleep(PAUSE);
-            // This check excludes programs of another process that started and ended meanwhile.
+            // This check excludes programs of another process that started and ended during the
+            // test.
             let still = self.new_items()?;
             left.retain(|it| still.contains(it));
         }
@@ -80,7 +81,7 @@ fn held() -> BTreeSet<(&'static str, u64)> {
     held
 }
 
-/// Lists a directory. Returns nothing if the process has exited meanwhile.
+/// Lists a directory. Returns nothing if the process has already exited.
 fn entries(folder: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
     entries.map(|entry| entry.path()).collect()

@@ -9,9 +9,9 @@ use anyhow::{Result, bail};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Test {
     pub(super) name: String,
-    /// Whether no other test may run meanwhile.
+    /// Whether no other test may run at the same time.
     pub(super) alone: bool,
-    /// Parts of the machine that no other test may use meanwhile.
+    /// Parts of the machine that no other test may use at the same time.
     parts: BTreeSet<String>,
 }
 

@@ -232,7 +232,7 @@ impl EventStream {
         self.want_fitting(names)
     }
 
-    /// Adds matching groups that were created, or whose names became known, since the last call.
+    /// Adds matching groups that were created, or whose names arrived, since the last call.
     pub(super) fn want_more(&mut self, names: &Registry) {
         let wanted = self.want_fitting(names);
         let full = wanted.is_err();
@@ -287,7 +287,7 @@ impl EventStream {
     }
 
     /// Restricts events to a process and its descendants. `look` takes a batch; children that start
-    /// meanwhile appear in the next batch.
+    /// in the meantime appear in the next batch.
     pub(super) fn want_tree(
         &mut self,
         root: u32,

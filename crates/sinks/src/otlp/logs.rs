@@ -172,7 +172,7 @@ impl EventRecords {
         self.bytes += size;
         self.items += 1;
         let (known, records) = self.open.entry(subject).or_default();
-        // A name can become known after the first event of the subject.
+        // A name can arrive after the first event of the subject.
         if resource.len() > known.len() {
             self.bytes += resource
                 .iter()

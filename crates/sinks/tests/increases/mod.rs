@@ -108,8 +108,8 @@ fn grown(rollup: &mut Rollup, at: u64, seconds: u64, name: Option<&str>) -> Batc
     batch
 }
 
-/// Returns a series without the labels whose values are names and partners, because names become
-/// known at different times.
+/// Returns a series without the labels whose values are names and partners, because names arrive at
+/// different times.
 fn nameless(series: &str) -> String {
     let (metric, labels) = series.split_once('{').expect("labels");
     let labels = labels.trim_end_matches('}').split(',');

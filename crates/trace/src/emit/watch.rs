@@ -195,8 +195,8 @@ impl Watcher<'_> {
     /// Removing the token of the old state ([`WatchMap::Tokens`]) acts as a lock: only one CPU can
     /// remove it. An ordinary lock would need atomic instructions that older kernels lack. The CPU
     /// adds the token of the new state only after it has changed the switch. Until then no other
-    /// CPU can change the switch or the count, so the count is exact. A CPU that wants to switch
-    /// back meanwhile finds no token and does nothing.
+    /// CPU can change the switch or the count, so the count is exact. A CPU that tries to switch
+    /// back in the meantime finds no token and does nothing.
     fn switch(
         &mut self,
         trigger: &Trigger,

@@ -40,7 +40,7 @@ impl Cpus {
     }
 
     /// Returns every use of a CPU within the last minute. The newest ones come first, because names
-    /// become known late.
+    /// can arrive late.
     pub(crate) fn all(&self) -> impl Iterator<Item = &CpuUse> + Clone {
         self.windows.iter().rev().flatten()
     }

@@ -82,7 +82,7 @@ pub(crate) fn play(
 #[derive(Debug)]
 pub(crate) struct Gone;
 
-/// A move that arrived meanwhile, if any.
+/// A move that arrived while the player worked, if any.
 type Next = Result<Option<Travel>, Gone>;
 
 struct Player<'a> {
@@ -140,7 +140,7 @@ impl<'a> Player<'a> {
         self.kept.get(self.at).map_or(0, |batch| batch.sequence)
     }
 
-    /// Waits for a move, and plays meanwhile.
+    /// Waits for a move, and plays in the meantime.
     fn wait(&mut self) -> Result<Travel, Gone> {
         let mut begun = (Instant::now(), self.time());
         let mut drawn = Instant::now();

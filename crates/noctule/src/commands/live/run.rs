@@ -74,7 +74,7 @@ pub(crate) fn run(args: &RunArgs, config: Config) -> Result<u8> {
     exporter.served(doors.served(scrapers.untracked()));
     last.store(Some(Arc::new(Published::new(exporter.observe(&batch)))));
 
-    // A journal gets log lines only.
+    // If standard output is a journal or a file, only log lines are written.
     let mut first_look = stdout()
         .is_terminal()
         .then(|| ReportBuilder::new(batch.clone()));

@@ -296,7 +296,7 @@ fn terminate(child: &Child) {
         .ok()
         .and_then(rustix::process::Pid::from_raw);
     if let Some(pid) = pid {
-        // The process may have ended meanwhile.
+        // The process may have ended in the meantime.
         let _ = rustix::process::kill_process(pid, rustix::process::Signal::TERM);
     }
 }

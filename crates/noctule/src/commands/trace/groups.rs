@@ -49,7 +49,7 @@ impl Known {
         }
     }
 
-    /// Reads the hierarchy again, and takes over names that have become known.
+    /// Reads the hierarchy again, and adopts the names that arrived since the last read.
     fn refresh(&mut self) {
         self.registry.resync(now_ns());
         self.registry.catch_up(NAMES_WAIT);
