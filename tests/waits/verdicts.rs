@@ -42,7 +42,7 @@ const SCENES: [Scene; 9] = [
         truth: "held_by_quota",
         sentence: &[
             "held back ",
-            "% of its wanted time by its own limit of 0.2 CPU",
+            "% of its CPU demand by its own limit of 0.2 CPU",
         ],
         quota: Some(0.2),
         ..QUIET
@@ -51,7 +51,7 @@ const SCENES: [Scene; 9] = [
         truth: "held_by_quota",
         sentence: &[
             "held back ",
-            "% of its wanted time by its own limit of 0.2 CPU",
+            "% of its CPU demand by its own limit of 0.2 CPU",
         ],
         quota: Some(0.2),
         threads: 8,
@@ -61,7 +61,7 @@ const SCENES: [Scene; 9] = [
         truth: "held_by_quota",
         sentence: &[
             "held back ",
-            "% of its wanted time by the limit of 0.2 CPU of {parent}",
+            "% of its CPU demand by the limit of 0.2 CPU of {parent}",
         ],
         quota: Some(0.2),
         nested: true,
@@ -72,7 +72,7 @@ const SCENES: [Scene; 9] = [
         truth: "held_by_quota",
         sentence: &[
             "held back ",
-            "% of its wanted time by its own limit of 0.3 CPU; it also waited ",
+            "% of its CPU demand by its own limit of 0.3 CPU; it also waited ",
             "% behind {neighbour}, but lost no CPU time to that wait: the limit was used up",
         ],
         quota: Some(0.3),
@@ -97,7 +97,7 @@ const SCENES: [Scene; 9] = [
         truth: "hurt_by_neighbour",
         sentence: &[
             "hurt by {neighbour}: runnable but not running ",
-            "% of its wanted time, p99 ",
+            "% of its CPU demand, p99 ",
         ],
         neighbours: 1,
         ..QUIET

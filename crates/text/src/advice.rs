@@ -264,7 +264,7 @@ mod tests {
         });
         assert_eq!(
             answer("a", &reason),
-            "a: hurt by b: runnable but not running 50.0% of its wanted time; may run on CPU 1 only; CPU 0 was 100.0% idle. Try: let it run on CPU 0 too"
+            "a: hurt by b: runnable but not running 50.0% of its CPU demand; may run on CPU 1 only; CPU 0 was 100.0% idle. Try: let it run on CPU 0 too"
         );
         reason.settings.affinity = Some(Affinity {
             cpus: vec![0, 1, 2, 5],
@@ -324,7 +324,7 @@ mod tests {
         reason.settings.idle = Some(IdleGroup { above: None });
         assert_eq!(
             answer("a", &reason),
-            "a: hurt by b: runnable but not running 50.0% of its wanted time; cpu.idle is 1 (its \
+            "a: hurt by b: runnable but not running 50.0% of its CPU demand; cpu.idle is 1 (its \
              own setting): the group runs only when nothing else wants the CPU. Try: set its \
              cpu.idle to 0, unless the low priority is intended"
         );
@@ -381,7 +381,7 @@ mod tests {
         });
         assert_eq!(
             answer("a", &reason),
-            "a: held back 80.0% of its wanted time by its own limit of 0.2 CPU; the limit was used \
+            "a: held back 80.0% of its CPU demand by its own limit of 0.2 CPU; the limit was used \
              up in 49 of 50 periods; 8.0 runnable threads on average. Try: raise its limit (now \
              0.2 CPU), or run fewer threads"
         );

@@ -1,4 +1,4 @@
-//! Describes a group that neither runs nor wants a CPU.
+//! Describes a group that neither runs nor waits for a CPU.
 
 use noctule_model::{Asleep, AsleepThreads};
 
@@ -23,7 +23,7 @@ pub fn asleep(name: &str, window_ns: u64, threads: &[AsleepThreads]) -> String {
     let window = duration(window_ns);
     let s = if all == 1 { "" } else { "s" };
     let mut words = format!(
-        "{name}: {state}: none of its {all} thread{s} ran or wanted a CPU in {window}: {}",
+        "{name}: {state}: none of its {all} thread{s} ran or waited for a CPU in {window}: {}",
         parts.join(", ")
     );
     if let Some(advice) = held.and_then(release) {
@@ -93,7 +93,7 @@ mod tests {
         ];
         assert_eq!(
             asleep("a", 5_000_000_000, &idle),
-            "a: idle: none of its 3 threads ran or wanted a CPU in 5.00s: 2 waiting for requests \
+            "a: idle: none of its 3 threads ran or waited for a CPU in 5.00s: 2 waiting for requests \
             (ep_poll), 1 sleeping until a timer expires (hrtimer_nanosleep)"
         );
         let held = [
@@ -102,7 +102,7 @@ mod tests {
         ];
         assert_eq!(
             asleep("a", 5_000_000_000, &held),
-            "a: held by its memory limit: none of its 8 threads ran or wanted a CPU in 5.00s: 7 \
+            "a: held by its memory limit: none of its 8 threads ran or waited for a CPU in 5.00s: 7 \
             waiting for a lock or for work (futex) (futex_do_wait), 1 waiting for memory at the \
             cgroup's limit (its OOM killer is off) (mem_cgroup_oom_synchronize). Try: raise its \
             memory limit, end one of its processes, or set memory.oom_control to 0"
@@ -113,7 +113,7 @@ mod tests {
         };
         assert_eq!(
             asleep("a", 5_000_000_000, &[stopped]),
-            "a: stopped: none of its 1 thread ran or wanted a CPU in 5.00s: 1 stopped by a signal. Try: kill \
+            "a: stopped: none of its 1 thread ran or waited for a CPU in 5.00s: 1 stopped by a signal. Try: kill \
              -CONT 4711, unless the stop is intended"
         );
     }

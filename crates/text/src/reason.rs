@@ -23,15 +23,15 @@ pub fn sentence(reason: &Reason) -> String {
                 "" => String::new(),
                 names => format!(" ({names})"),
             };
-            format!("kernel threads{names} had its CPU for {kernel} of the time it wanted")
+            format!("kernel threads{names} had its CPU for {kernel} of the time it needed the CPU")
         }
         VerdictKind::HurtByHost => {
             let host = part(reason.host);
-            format!("the hypervisor took the CPU (steal {host} of the time it wanted)")
+            format!("the hypervisor took the CPU (steal {host} of the time it needed the CPU)")
         }
         VerdictKind::HurtByInterrupts => {
             let interrupts = part(reason.interrupts);
-            format!("interrupts took the CPU for {interrupts} of the time it wanted")
+            format!("interrupts took the CPU for {interrupts} of the time it needed the CPU")
         }
         VerdictKind::Stopped => format!(
             "stopped: its threads were stopped by a signal or a tracer, or frozen, {} of their time",
@@ -252,7 +252,7 @@ fn neighbour(reason: &Reason) -> String {
         return format!("{words}: {}", crowded(reason));
     }
     words.push_str(&format!(
-        ": runnable but not running {contended} of its wanted time"
+        ": runnable but not running {contended} of its CPU demand"
     ));
     // Other groups also contributed.
     if let Some(culprit) = reason.culprits.first()
@@ -275,13 +275,13 @@ fn neighbours(reason: &Reason) -> String {
             format!("hurt by several: {names}; {}", crowded(reason))
         }
         Some(names) => format!(
-            "hurt by several: {names}; runnable but not running {contended} of its wanted time{nameless}"
+            "hurt by several: {names}; runnable but not running {contended} of its CPU demand{nameless}"
         ),
         None if !nameless.is_empty() => {
-            format!("runnable but not running {contended} of its wanted time{nameless}")
+            format!("runnable but not running {contended} of its CPU demand{nameless}")
         }
         None => format!(
-            "runnable but not running {contended} of its wanted time; the culprit is unknown"
+            "runnable but not running {contended} of its CPU demand; the culprit is unknown"
         ),
     }
 }
@@ -294,11 +294,11 @@ fn crowded(reason: &Reason) -> String {
     });
     let crowded = part(reason.crowded);
     format!(
-        "its own threads shared {shared}{usable} and waited for each other {crowded} of their wanted time"
+        "its own threads shared {shared}{usable} and waited for each other {crowded} of their CPU demand"
     )
 }
 
-/// Describes waits for groups without their own row; empty below 1% of the wanted time.
+/// Describes waits for groups without their own row; empty below 1% of the CPU demand.
 fn nameless(reason: &Reason) -> String {
     match reason.nameless {
         share if share >= 0.01 => format!(
@@ -309,7 +309,7 @@ fn nameless(reason: &Reason) -> String {
     }
 }
 
-/// Lists the culprits, each with its share of the wanted time.
+/// Lists the culprits, each with its share of the CPU demand.
 fn names(reason: &Reason) -> Option<String> {
     let one = |culprit: &noctule_model::ReasonCulprit| {
         format!("{} {}", culprit.name, part(culprit.share))
@@ -326,7 +326,7 @@ fn held(reason: &Reason) -> String {
             "held by {limit}: it used {} of the limit",
             part(quota.used.min(1.0))
         ),
-        None => format!("held back {throttled} of its wanted time by {limit}"),
+        None => format!("held back {throttled} of its CPU demand by {limit}"),
     };
     // A neighbour that took nothing from the group is not accused, but it appears in the table, so
     // the text mentions it.
@@ -384,9 +384,9 @@ fn threads(reason: &Reason) -> String {
     let cpus = cpus((reason.cpus * 10.0).round() / 10.0);
     match threads >= 2.0 {
         true => format!("its own {threads:.0} runnable threads share {cpus}"),
-        // The threads wanted the CPU only for some of the window.
+        // The threads were runnable only for some of the window.
         false => format!(
-            "its own threads wait for each other {} of their wanted time",
+            "its own threads wait for each other {} of their CPU demand",
             part(reason.own)
         ),
     }
@@ -440,12 +440,12 @@ mod tests {
         let cases = [
             (
                 &[("a", 0.07), ("b", 0.02)][..],
-                "hurt by several: a 7.0%, b 2.0%; runnable but not running 50.0% of its wanted time, 41.0% \
+                "hurt by several: a 7.0%, b 2.0%; runnable but not running 50.0% of its CPU demand, 41.0% \
                  behind unnamed groups (the table of victims and culprits is full)",
             ),
             (
                 &[],
-                "runnable but not running 50.0% of its wanted time, 41.0% behind unnamed groups \
+                "runnable but not running 50.0% of its CPU demand, 41.0% behind unnamed groups \
                  (the table of victims and culprits is full)",
             ),
         ];
@@ -471,13 +471,13 @@ mod tests {
         assert_eq!(
             sentence(&crowded(VerdictKind::HurtByNeighbour, &[("b", 0.45)])),
             "hurt by b: its own threads shared 1 CPU of the 2 that they may use and waited for each other 49.0% of \
-             their wanted time"
+             their CPU demand"
         );
         let several = crowded(VerdictKind::HurtByNeighbours, &[("b", 0.2), ("c", 0.2)]);
         assert_eq!(
             sentence(&several),
             "hurt by several: b 20.0%, c 20.0%; its own threads shared 1 CPU of the 2 that they may use and waited for \
-             each other 49.0% of their wanted time"
+             each other 49.0% of their CPU demand"
         );
     }
 
@@ -489,30 +489,30 @@ mod tests {
             (
                 HurtByNeighbour,
                 &[("batch/reindex", 0.5)],
-                "hurt by batch/reindex: runnable but not running 50.0% of its wanted time, p99 \
+                "hurt by batch/reindex: runnable but not running 50.0% of its CPU demand, p99 \
                  4.00ms",
             ),
             (
                 HurtByNeighbour,
                 &[("a", 0.3)],
-                "hurt by a: runnable but not running 50.0% of its wanted time, 30.0% behind that \
+                "hurt by a: runnable but not running 50.0% of its CPU demand, 30.0% behind that \
                  one, p99 4.00ms",
             ),
             (
                 HurtByNeighbours,
                 &[("a", 0.2), ("b", 0.17), ("c", 0.13)],
                 "hurt by several: a 20.0%, b 17.0%, c 13.0%; runnable but not running 50.0% of \
-                 its wanted time",
+                 its CPU demand",
             ),
             (
                 HurtByNeighbours,
                 &[],
-                "runnable but not running 50.0% of its wanted time; the culprit is unknown",
+                "runnable but not running 50.0% of its CPU demand; the culprit is unknown",
             ),
             (
                 HeldByQuota,
                 &[],
-                "held back 80.0% of its wanted time by its own limit of 0.2 CPU",
+                "held back 80.0% of its CPU demand by its own limit of 0.2 CPU",
             ),
             (
                 QuotaAndNeighbours,
@@ -527,17 +527,17 @@ mod tests {
             (
                 HurtByKernel,
                 &[],
-                "kernel threads had its CPU for 40.0% of the time it wanted",
+                "kernel threads had its CPU for 40.0% of the time it needed the CPU",
             ),
             (
                 HurtByHost,
                 &[],
-                "the hypervisor took the CPU (steal 22.0% of the time it wanted)",
+                "the hypervisor took the CPU (steal 22.0% of the time it needed the CPU)",
             ),
             (
                 HurtByInterrupts,
                 &[],
-                "interrupts took the CPU for 11.0% of the time it wanted",
+                "interrupts took the CPU for 11.0% of the time it needed the CPU",
             ),
         ];
         for (kind, culprits, words) in cases {
@@ -706,7 +706,7 @@ mod tests {
         reason.quota_binds = true;
         assert_eq!(
             sentence(&reason),
-            "held back 80.0% of its wanted time by the limit of 1.5 CPUs of /above; it also waited \
+            "held back 80.0% of its CPU demand by the limit of 1.5 CPUs of /above; it also waited \
              17.0% behind hog, but lost no CPU time to that wait: the limit was used up"
         );
         // Others had the CPU until nearly the end of each period.
@@ -721,7 +721,7 @@ mod tests {
         reason.throttled = 0.8;
         reason.quota = None;
         reason.culprits.clear();
-        let words = "held back 80.0% of its wanted time by a CPU limit";
+        let words = "held back 80.0% of its CPU demand by a CPU limit";
         assert_eq!(sentence(&reason), words);
     }
 
@@ -741,7 +741,9 @@ mod tests {
             };
             assert_eq!(
                 sentence(&reason),
-                format!("kernel threads had its CPU for 40.0% of the time it wanted; {words}")
+                format!(
+                    "kernel threads had its CPU for 40.0% of the time it needed the CPU; {words}"
+                )
             );
         }
     }
@@ -759,7 +761,7 @@ mod tests {
         };
         assert_eq!(
             sentence(&reason),
-            "its own threads wait for each other 30.0% of their wanted time; p99 45.6ms is 12 \
+            "its own threads wait for each other 30.0% of their CPU demand; p99 45.6ms is 12 \
              times the usual value (provisional)"
         );
     }

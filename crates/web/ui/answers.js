@@ -47,7 +47,7 @@ export function grouped({ rows, window_seconds: window }) {
   return { culprits: sorted, alone };
 }
 
-/** Returns the share of the time that a group wanted to run in which it waited.
+/** Returns the wait of a group as a share of its CPU demand.
    @param {Hurt} hurt @param {number} length of the window */
 const partOf = (hurt, length) => Math.min(1, hurt["wait.seconds"] / length / Math.max(hurt.verdict.threads ?? 0, 1e-9));
 

@@ -140,7 +140,7 @@ function Blamed({ culprit, history, node, set, now }) {
           <${GroupName} id=${victim.hurt.id} name=${victim.hurt.name} most=${48} set=${set} />
           <${Kind} kind=${victim.hurt.verdict.kind} />
           <span class="much" title=${victim.hurt.verdict.reason}>
-            ${threads(victim.hurt["wait.seconds"] / now.window_seconds)} waiting, ${percent(victim.part)} of its wanted time${rest(victim) ? `; ${threads(victim.wait)} behind this one` : ""}
+            ${threads(victim.hurt["wait.seconds"] / now.window_seconds)} waiting, ${percent(victim.part)} of its CPU demand${rest(victim) ? `; ${threads(victim.wait)} behind this one` : ""}
           </span>
           <span class="since">since ${clock(victim.hurt.since_unix_nano / NANO)}</span>
         </li>`}

@@ -172,16 +172,16 @@ impl Scene {
             "three_neighbours" => vec!["hurt by several: {neighbour}".into()],
             "quota" | "quota_threads" => vec![
                 "held back ".into(),
-                format!("% of its wanted time by its own limit of {limit}"),
+                format!("% of its CPU demand by its own limit of {limit}"),
                 "Try: raise its limit".into(),
             ],
             "nested_quota" => vec![
                 "held back ".into(),
-                format!("% of its wanted time by the limit of {limit} of {{parent}}"),
+                format!("% of its CPU demand by the limit of {limit} of {{parent}}"),
                 "Try: raise the limit of {parent}".into(),
             ],
             "quota_beside_neighbour" => vec![
-                format!("% of its wanted time by its own limit of {limit}"),
+                format!("% of its CPU demand by its own limit of {limit}"),
                 " behind {neighbour}, but lost no CPU time to that wait: the limit was used up"
                     .into(),
             ],

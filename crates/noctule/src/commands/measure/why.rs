@@ -87,8 +87,8 @@ fn nothing(found: &Subject, why: &Why, recording: Option<&Path>) -> String {
     )
 }
 
-/// The subject, its report, its blocked threads (only if none of its threads ran or wanted a CPU),
-/// and the window.
+/// The subject, its report, its blocked threads (only if none of its threads ran or waited for a
+/// CPU), and the window.
 type Found = (Subject, Why, Vec<AsleepThreads>, Answer);
 
 fn live(args: &WhyArgs, config: &Config) -> Result<Found> {

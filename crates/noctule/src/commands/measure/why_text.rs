@@ -217,7 +217,7 @@ fn time(row: &WaitReportRow) -> String {
 fn waited(row: &WaitReportRow) -> String {
     let (waited, wanted) = (row.total_ns(), row.total_ns() + row.cpu_ns);
     let part = share(waited, wanted);
-    format!("{} ({part} of its wanted time)", duration(waited))
+    format!("{} ({part} of its CPU demand)", duration(waited))
 }
 
 /// Renders CPU usage and waits over time, one character per second.
@@ -225,7 +225,7 @@ fn course(why: &Why) -> String {
     let of = |part: fn(&StripStep) -> Option<f64>| text::strip(why.steps.iter().map(part));
     let used = |step: &StripStep| Some(step.cpu_ns as f64 / step.length_ns.max(1) as f64);
     let (used, waited) = (of(used), of(StripStep::wait_share));
-    format!("used [{used}] of 1 CPU, waited [{waited}] of its wanted time; one bar per second")
+    format!("used [{used}] of 1 CPU, waited [{waited}] of its CPU demand; one bar per second")
 }
 
 /// Describes the waits in progress.
