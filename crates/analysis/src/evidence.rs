@@ -7,8 +7,8 @@ use crate::{OwnWaits, Stalls};
 /// Limits above which a wait leads to a verdict.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Thresholds {
-    /// Minimum wait, as a fraction of the time for which the group wanted the CPU. Contention and
-    /// throttling are each compared with it.
+    /// Minimum wait, as a fraction of the group's CPU demand. Contention and throttling are each
+    /// compared with it.
     pub wait_share: f64,
     /// A group that waits less than this, in seconds of wait per second, is quiet, whatever its
     /// share.
@@ -51,8 +51,8 @@ pub(crate) const CONTENDED: [Cause; 6] = [
 /// Waits shorter than this do not matter, so they are not compared with the history.
 const COMPARED_NS: u64 = 1_000_000;
 
-/// A wait of this length leads to a verdict, even if it is a small fraction of the time for which
-/// the group wanted the CPU.
+/// A wait of this length leads to a verdict, even if it is a small fraction of the group's CPU
+/// demand.
 pub(crate) const STARVES_NS: u64 = 1_000_000_000;
 
 /// Figures of one group in one window. Times are in nanoseconds.
@@ -92,7 +92,7 @@ pub struct Evidence {
 pub struct Baseline {
     /// 99th percentile of the group's waits, in nanoseconds.
     pub p99_ns: u64,
-    /// Contended wait as a fraction of the time for which the group wanted the CPU.
+    /// Contended wait as a fraction of the group's CPU demand.
     pub contended_share: f64,
 }
 
@@ -163,12 +163,12 @@ impl Evidence {
         self.of(Cause::Neighbour) + self.of(Cause::Kernel)
     }
 
-    /// Returns the time for which the group's threads ran or waited for a CPU.
+    /// Returns the CPU demand: the time for which the group's threads ran or waited for a CPU.
     pub fn wanted_ns(&self) -> u64 {
         self.cpu_ns + self.wait_ns.iter().sum::<u64>()
     }
 
-    /// Returns a time as a fraction of the time for which the group wanted the CPU.
+    /// Returns a time as a fraction of the group's CPU demand.
     pub fn share(&self, ns: u64) -> f64 {
         ns as f64 / self.wanted_ns().max(1) as f64
     }
@@ -237,8 +237,8 @@ impl Evidence {
     }
 
     /// Returns whether a thread has waited for so long that the group cannot be quiet. This wait
-    /// may be a small fraction of the time for which all threads of the group wanted the CPU.
-    /// `lost_ns` excludes waits for an idle CPU to wake up, which are short.
+    /// may be a small fraction of the CPU demand of all threads. `lost_ns` excludes waits for an
+    /// idle CPU to wake up, which are short.
     fn starves(&self) -> bool {
         self.waiting.longest_ns >= STARVES_NS && self.lost_ns() > 0
     }
@@ -429,7 +429,7 @@ mod tests {
     #[test]
     fn a_group_of_which_a_thread_starves_is_not_quiet() {
         use VerdictKind::*;
-        // One of 64 threads waits, which is a small fraction of the time that all 64 wanted.
+        // One of 64 threads waits, which is a small fraction of the CPU demand of all 64.
         let cases = [
             ([0, 1000, 0, 0, 0, 0, 0, 0], HurtByNeighbour),
             ([0, 0, 1000, 0, 0, 0, 0, 0], TooManyThreads),

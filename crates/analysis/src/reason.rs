@@ -106,8 +106,8 @@ impl WaitReportRow {
         nameless.map(|c| c.blame.wait_ns).sum()
     }
 
-    /// Returns the other groups that had the CPU. The share of each is relative to the time for
-    /// which the row wanted the CPU.
+    /// Returns the other groups that had the CPU. The share of each is relative to the row's CPU
+    /// demand.
     pub(crate) fn reason_culprits(&self, level: Level) -> Vec<ReasonCulprit> {
         let evidence = &self.verdict.evidence;
         if self.verdict.kind == VerdictKind::HeldByLock {

@@ -51,8 +51,7 @@ impl Sums {
 }
 
 impl StripStep {
-    /// Returns the wait as a fraction of the time for which the group wanted the CPU. Returns
-    /// `None` if it did not want the CPU.
+    /// Returns the wait as a fraction of the group's CPU demand. Returns `None` without CPU demand.
     pub fn wait_share(&self) -> Option<f64> {
         let wanted = self.cpu_ns + self.wait_ns;
         (wanted > 0).then(|| self.wait_ns as f64 / wanted as f64)

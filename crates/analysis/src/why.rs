@@ -40,7 +40,7 @@ pub struct Why {
     pub events: Option<Events>,
     /// The group's CPU weight; `None` for the root group, and if the weight cannot be read.
     pub weight: Option<CpuWeight>,
-    /// Whether the group runs only when no other group wants the CPU (`cpu.idle`). `None` if the
+    /// Whether the group runs only when no other group needs the CPU (`cpu.idle`). `None` if the
     /// setting cannot be read.
     pub idle: Option<bool>,
     /// CPUs that the group's threads may use; `None` if the group has no process.
@@ -89,7 +89,7 @@ impl Why {
         self.report.rows.first()
     }
 
-    /// Returns whether the group neither ran nor wanted a CPU.
+    /// Returns whether the group neither ran nor waited for a CPU.
     pub fn is_asleep(&self) -> bool {
         !self.row().is_some_and(WaitReportRow::was_runnable)
     }

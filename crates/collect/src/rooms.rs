@@ -1,4 +1,4 @@
-//! Reads from the kernel's files how many threads of waiting groups want a CPU, and how many CPUs
+//! Reads from the kernel's files how many threads of waiting groups are runnable, and how many CPUs
 //! they may use.
 
 use std::cmp::Reverse;

@@ -94,7 +94,7 @@ impl SettingFiles {
         (path != "/").then(|| weight().or_else(shares))?
     }
 
-    /// Returns whether the group runs only when nothing else wants the CPU. In that case the weight
+    /// Returns whether the group runs only when nothing else needs the CPU. In that case the weight
     /// of the group is irrelevant. Returns `None` for the root, if the controller is not enabled,
     /// and before Linux 5.15.
     pub fn idle(&self, path: &str) -> Option<bool> {
@@ -211,8 +211,8 @@ impl SettingFiles {
         (busy.map(|(_, cpus)| cpus).collect(), read)
     }
 
-    /// Returns the states of threads in the group and its descendants that neither run nor want a CPU, the most
-    /// frequent state first.
+    /// Returns the states of threads in the group and its descendants that neither run nor wait for
+    /// a CPU, the most frequent state first.
     pub fn asleep(&self, path: &str) -> Vec<AsleepThreads> {
         let mut found: BTreeMap<Asleep, AsleepThreads> = BTreeMap::new();
         let mut read = 0;

@@ -1,9 +1,9 @@
-//! Threads that neither run nor want a CPU, and the events that they wait for.
+//! Threads that neither run nor wait for a CPU, and the events that they wait for.
 
 use crate::named::named_values;
 
 named_values! {
-    /// The state of a thread that neither runs nor wants a CPU.
+    /// The state of a thread that neither runs nor waits for a CPU.
     #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
     pub enum Asleep {
         /// Stopped by a signal (SIGSTOP, SIGTSTP).

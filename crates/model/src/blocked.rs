@@ -1,4 +1,4 @@
-//! Blocked time: a thread neither runs nor wants a CPU, because it waits for something else.
+//! Blocked time: a thread neither runs nor waits for a CPU, because it waits for something else.
 
 use std::ops::AddAssign;
 

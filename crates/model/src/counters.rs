@@ -92,8 +92,8 @@ pub enum Counter {
     PreemptedBy(Preemptor),
     /// Softirqs of one vector (0..10) that interrupted the thread.
     Softirq(u8),
-    /// Nanoseconds in which the thread neither ran nor wanted a CPU, by the kind of event that it
-    /// waited for. Counted when the thread is runnable again; [`crate::Blocked`] has the time of
+    /// Nanoseconds in which the thread neither ran nor waited for a CPU, by the kind of event that
+    /// it waited for. Counted when the thread is runnable again; [`crate::Blocked`] has the time of
     /// blocks in progress.
     Blocked(BlockClass),
 }

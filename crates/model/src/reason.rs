@@ -5,7 +5,7 @@ use std::fmt;
 use crate::{AsleepThreads, BlockClass, MemoryUse, ThreadRoom, VerdictKind, Waiting};
 
 /// The figures that the sentence about a verdict contains. Shares are fractions, from 0 to 1, of
-/// the group's wanted time, in which its threads ran or waited.
+/// the group's CPU demand: the time for which its threads ran or waited for a CPU.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Reason {
     /// The verdict.
@@ -137,7 +137,7 @@ pub struct Rivals {
     pub culprit: (String, CpuWeight),
 }
 
-/// A group that runs only if no other group wants the CPU, because its own `cpu.idle` or an
+/// A group that runs only if no other group needs the CPU, because its own `cpu.idle` or an
 /// ancestor's is 1.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct IdleGroup {
@@ -193,7 +193,7 @@ pub struct Affinity {
 pub struct ReasonCulprit {
     /// A name for people, which is not escaped.
     pub name: String,
-    /// Time that the group waited for this culprit, as a share of the group's wanted time. In a
+    /// Time that the group waited for this culprit, as a share of the group's CPU demand. In a
     /// verdict about a lock, the share is relative to the group's active time. In a verdict about a
     /// disk, this is the culprit's share of the disk's time.
     pub share: f64,
@@ -211,11 +211,11 @@ pub struct QuotaUse {
     pub periods: u64,
     /// Periods in which the quota ran out.
     pub throttled_periods: u64,
-    /// Share of the row's wanted time that belongs to its members below the group with the quota.
-    /// It is 1 if the row itself or an ancestor has the quota.
+    /// Share of the row's CPU demand that belongs to its members below the group with the quota. It
+    /// is 1 if the row itself or an ancestor has the quota.
     pub part: f64,
-    /// Share of the allowance that the groups below used while they wanted the CPU. It can exceed
-    /// 1, because the first or last period may lie partly outside the window.
+    /// Share of the allowance that the groups below used while they ran or waited for a CPU. It can
+    /// exceed 1, because the first or last period may lie partly outside the window.
     pub used: f64,
     /// Upper limit of the row's gain, relative to its use, if no group outside the quota had used
     /// the CPU. The gain consists of the waits before the quota ran out, but is at most the unused
@@ -224,7 +224,7 @@ pub struct QuotaUse {
 }
 
 impl QuotaUse {
-    /// Minimum share of the wanted time that a binding quota affects, and minimum share of periods
+    /// Minimum share of the CPU demand that a binding quota affects, and minimum share of periods
     /// in which the quota ran out. See [`Self::binds`].
     const BINDS: f64 = 0.9;
     /// Minimum share of periods if the row would gain little without other groups.
@@ -233,8 +233,8 @@ impl QuotaUse {
     const SMALL_GAIN: f64 = 0.1;
 
     /// Returns whether the quota would have limited the row even without other groups. The quota
-    /// must affect nearly all of the row's wanted time. In addition, the quota ran out in nearly
-    /// all periods, or the row would have gained little CPU time without other groups.
+    /// must affect nearly all of the row's CPU demand. In addition, the quota ran out in nearly all
+    /// periods, or the row would have gained little CPU time without other groups.
     pub fn binds(&self) -> bool {
         let used_up = self.ran_out_in(Self::MOSTLY) || self.used >= Self::BINDS;
         let no_gain = used_up && self.gain < Self::SMALL_GAIN;

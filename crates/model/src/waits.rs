@@ -86,7 +86,7 @@ impl Waiting {
     }
 }
 
-/// The threads of a group that want the CPU, and the CPUs that they may use (affinity and cpuset).
+/// The runnable threads of a group, and the CPUs that they may use (affinity and cpuset).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ThreadRoom {
     /// Number of threads that ran or waited for at least a hundredth of the group's total.

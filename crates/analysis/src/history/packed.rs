@@ -42,7 +42,7 @@ pub struct PairPoint {
 /// Rows of a point.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct PointRows {
-    /// Owners that used or wanted the CPU, the busiest first.
+    /// Owners that ran or waited for a CPU, the busiest first.
     pub owners: Vec<OwnerPoint>,
     /// Victim-culprit pairs, in descending order of wait.
     pub pairs: Vec<PairPoint>,

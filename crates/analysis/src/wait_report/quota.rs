@@ -45,7 +45,7 @@ struct Growth<'a> {
 
 /// Figures for the time before the quota ran out, summed over all periods.
 struct Open {
-    /// The open time as a fraction of the time for which the groups below wanted the CPU.
+    /// The open time as a fraction of the CPU demand of the groups below.
     wanted: f64,
     /// CPU time that the groups below could still have used, in nanoseconds.
     unused_ns: f64,
@@ -177,7 +177,7 @@ impl<'a> Growth<'a> {
     }
 
     /// Returns figures for the time before the quota ran out. Threads may wait in parallel, so the
-    /// exact time for which the group wanted the CPU is unknown. The sum over its threads is used,
+    /// exact time for which any thread was runnable is unknown. The sum over its threads is used,
     /// up to the length of the window.
     fn open(&self, window_ns: u64) -> Open {
         let period_ns = self.period_ns as f64;
