@@ -284,7 +284,7 @@ pub const METRICS: &[Metric] = &[
     gauge("sched_verdict", Count("{verdict}"), Verdict)
         .labels(&["verdict"])
         .help("Verdict for the last window (docs/glossary.md): 1 for the current verdict, 0 for earlier ones.")
-        .absent("waits are switched off in the configuration, or the first window has not ended"),
+        .absent("waits are switched off in the configuration, or the first window is still open"),
     counter("energy_joules", Joules, Energy)
         .labels(&["zone", "source"])
         .help("Active energy by zone. Does not include the idle energy of the zone.")
