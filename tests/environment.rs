@@ -1,4 +1,4 @@
-//! The first tests. They check the preconditions of all others.
+//! Tests that run first and check the preconditions of all other tests.
 
 use std::env;
 use std::fs;

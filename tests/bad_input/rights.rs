@@ -411,7 +411,7 @@ fn capability_that_cannot_be_dropped_ends_it() {
     assert_says(&said, &["CAP_DAC_READ_SEARCH", "Operation not permitted"]);
 }
 
-/// The message once blamed missing capabilities or a missing BTF.
+/// An earlier version of the message blamed missing capabilities or a missing BTF.
 #[test]
 fn lack_of_memory_is_not_blamed_on_privileges() {
     let _machine = support::shared();

@@ -48,7 +48,7 @@ fn clients_that_never_read_share_one_page() {
     let grown = oracle::resident_mib(agent.pid()) - before;
     let apart = ((deaf.len() * PAGE_BYTES) >> 20) as f64;
     assert!(grown < apart / 2.0, "{grown:.1} MiB more");
-    // A scraper that reads gets its response meanwhile.
+    // During the attack, a scraper that reads gets its response.
     assert_eq!(agent.get("/metrics", "*/*").0, 200);
 }
 

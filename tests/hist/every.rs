@@ -14,7 +14,7 @@ use crate::support::tracefs::Tracefs;
 const SAMPLE: usize = 200;
 
 /// Returns system and event of all tracepoints that programs can use. Events of ftrace itself are
-/// not tracepoints, and probes of other users may disappear meanwhile.
+/// not tracepoints, and probes of other users may disappear during the test.
 fn events(tracefs: &Tracefs) -> Vec<(String, EventFormat)> {
     let all = tracefs.read("available_events");
     let mut events = Vec::new();

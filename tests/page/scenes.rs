@@ -54,7 +54,7 @@ fn throttled_group_is_named_with_advice() {
         "its own limit of 0.2 CPU",
         "raise its limit from 0.2 to",
     ];
-    // The load may start within the first window, and then want less than the limit on average.
+    // The load may start within the first window, and then need less than the limit on average.
     support::wait_for_or_explain(
         "the page names its quota and the new limit",
         || {

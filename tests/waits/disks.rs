@@ -1,5 +1,5 @@
-//! Tests of the disk use of each group. They compare it with the bytes that the groups read and
-//! wrote, and with the kernel's counts.
+//! Tests of the disk use of each group, compared with the bytes that the groups read and wrote, and
+//! with the kernel's counts.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt as _;

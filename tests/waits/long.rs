@@ -1,5 +1,5 @@
-//! Tests of long waits. They count while they last. Their culprits are found however often the
-//! culprits take turns. Real-time budgets are not reported as neighbours.
+//! Tests of long waits: a wait counts while it lasts, its culprits are found however often they
+//! take turns, and a real-time budget is not reported as a neighbour.
 
 use std::thread;
 use std::time::Duration;

@@ -67,8 +67,8 @@ struct Case {
 impl Case {
     /// Returns how many seconds of throttling may be missing. Before Linux 6.18 noctule notices a
     /// group's first throttle only when that throttle starts, so earlier starts of waits are
-    /// unknown. Before 6.6 the same applies to threads that were moved meanwhile. This costs about
-    /// 10 ms per thread, and more on a slow machine.
+    /// unknown. Before 6.6 the same applies to threads that were moved during a throttle. This
+    /// costs about 10 ms per thread, and more on a slow machine.
     fn first_moments(&self) -> f64 {
         match support::slowness() > 1.0 {
             true => 0.1 * self.threads as f64,

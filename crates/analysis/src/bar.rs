@@ -39,7 +39,7 @@ mod tests {
                 [u64::MAX / 8, u64::MAX / 8, 0, 0, 0, 0, 0, 0],
                 [12, 12, 0, 0, 0, 0, 0, 0],
             ),
-            // A forged recording may have such values.
+            // Values this large can come from a forged recording.
             (
                 [1 << 63, 1 << 63, 0, 0, 0, 0, 0, 0],
                 [12, 12, 0, 0, 0, 0, 0, 0],

@@ -201,7 +201,8 @@ impl Attribution {
             if self.zones[place].account.driver != Driver::Parts {
                 continue;
             }
-            // Moved out of the list, because the shares of the zone's parts are borrowed meanwhile.
+            // Moved out of the list, because the list stays borrowed for the shares of the zone's
+            // parts.
             let nothing = ZoneState::new(Driver::Nothing, 0, None, self.idle);
             let mut zone = std::mem::replace(&mut self.zones[place], nothing);
             let parts = parts(place, &energy.zones).map(|part| &self.zones[part].shares);

@@ -54,7 +54,7 @@ pub(crate) enum Life {
 /// Progress of the search for names.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Search {
-    /// There is no search to wait for, or it has ended.
+    /// No search is pending.
     Over,
     Due(u64),
     Asked,

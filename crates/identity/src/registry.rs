@@ -627,7 +627,7 @@ impl Registry {
         let Some(group) = self.groups.get_mut(&reply.cgroup) else {
             return;
         };
-        // The group was moved meanwhile and will be searched again.
+        // The group was moved during the search and will be searched again.
         if group.search != Search::Asked || group.query() != reply.query {
             return;
         }

@@ -20,8 +20,8 @@ const MAX_DEPTH: usize = 128;
 /// are missing. Directories that vanished during the walk are not included in the number. Memory use does not depend on
 /// the number of groups.
 ///
-/// The result is not a snapshot: groups that are created or moved meanwhile may be missing. Fails only if the mount's
-/// root cannot be read.
+/// The result is not a snapshot: groups that are created or moved during the walk may be missing. Fails only if the
+/// mount's root cannot be read.
 pub fn walk(mount: &Path, mut take: impl FnMut(CgroupId, &str)) -> io::Result<usize> {
     take(CgroupId(fs::metadata(mount)?.ino()), "/");
     let mut unreadable = 0;

@@ -25,7 +25,7 @@ fn party(id: u32) -> Party {
     }))
 }
 
-/// Three owners. The first and the third are slowed down, but there was room for only one finding.
+/// Three owners. The first and the third are slowed down, but only one finding fits.
 fn view(judged: bool, measured: Measured) -> TimelineView {
     let owners = (1..=3).map(|id| OwnerPoint {
         id,

@@ -172,8 +172,8 @@ impl Recorder {
         self.queue.state().trouble.take()
     }
 
-    /// Waits up to `patience` until everything is written. Returns whether that succeeded.
-    /// [`Self::trouble`] then returns the last error.
+    /// Writes everything that is queued, and waits up to `patience` for the writing thread to end.
+    /// Returns whether it ended. [`Self::trouble`] then returns the last write error.
     pub fn close(&self, patience: Duration) -> bool {
         self.queue.state().closed = true;
         self.queue.filled.notify_one();

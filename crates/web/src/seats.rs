@@ -290,7 +290,7 @@ impl Seat {
     pub(crate) fn ask(self: &Arc<Self>) -> Option<Answer> {
         let mut place = self.place();
         let mut state = self.seats.state();
-        // A connection that was closed meanwhile has lost its slot and gets no new one.
+        // A connection that was closed in the meantime has lost its slot and gets no new one.
         if let Place::Waiting(key) = *place
             && state.waiting.contains_key(&key)
         {
@@ -350,7 +350,7 @@ impl Answer {
         let mut place = self.0.place();
         let Place::Asking(key) = *place else { return };
         let mut state = seats.state();
-        // A connection that was closed meanwhile gets no other slot.
+        // A connection that was closed in the meantime gets no other slot.
         if state.asking.remove(&key).is_none() {
             return;
         }

@@ -179,7 +179,7 @@ pub(super) fn tied(program: impl AsRef<OsStr>) -> Command {
 }
 
 /// Returns a command that runs this program as a part of the bench. The link leads to the running
-/// binary, even if the binary was rebuilt meanwhile.
+/// binary, even if the binary was rebuilt after the start.
 fn command(part: Part, size: &str) -> Command {
     use clap::ValueEnum as _;
     let mut command = Command::new("/proc/self/exe");

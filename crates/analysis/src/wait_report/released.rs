@@ -25,7 +25,7 @@ pub struct Released {
     /// Time of blocks that a timeout, a signal or another interrupt ended.
     pub nobody_ns: u64,
     /// Time of blocks that lasted beyond the end of the window, or whose thread left the group
-    /// meanwhile.
+    /// while blocked.
     pub open_ns: u64,
     /// Time of all other blocks: there is no evidence of the releaser, or the table was full.
     pub unknown_ns: u64,

@@ -42,7 +42,7 @@ fn size(btf: &Btf<'_>, ty: BtfType<'_>) -> Result<usize, String> {
 /// Returns the structs that an object exports with ABI_EXPORT.
 #[allow(unsafe_code, reason = "libbpf-rs expects libbpf's object pointer")]
 fn exported(object: &OpenObject) -> Vec<(String, Result<usize, String>)> {
-    // SAFETY: the object outlives the borrow, and is not modified meanwhile.
+    // SAFETY: the object outlives the borrow, and is not modified during the borrow.
     let object = unsafe { object.as_libbpf_object().as_ref() };
     let btf = Btf::from_bpf_object(object);
     let btf = btf.expect("valid BTF").expect("the object has BTF");

@@ -400,7 +400,7 @@ impl fmt::Display for Target {
                 end(at_return),
                 plus(offset)
             ),
-            Self::KprobeMulti => f.write_str("the kernel functions that its section names"),
+            Self::KprobeMulti => f.write_str("the kernel functions named in its section"),
             Self::Ksyscall { call, at_return } => {
                 write!(f, "{}system call {call}", end(at_return))
             }
@@ -417,7 +417,7 @@ impl fmt::Display for Target {
                 plus(offset),
                 file.display()
             ),
-            Self::UprobeMulti => f.write_str("the functions that its section names"),
+            Self::UprobeMulti => f.write_str("the functions named in its section"),
             Self::Usdt {
                 file,
                 provider,

@@ -216,7 +216,7 @@ impl Links<'_> {
             .collect();
         match names.as_slice() {
             [] => "set it in an earlier trigger: `keys=...:NAME=FIELD`".to_owned(),
-            names => format!("the triggers so far set {}", names.join(", ")),
+            names => format!("earlier triggers set {}", names.join(", ")),
         }
     }
 }

@@ -117,8 +117,8 @@ impl WatchSession {
         mut show: impl FnMut(Arrival),
     ) -> Result<Losses, SessionError> {
         // Detaching takes about 40 ms per event, because the kernel waits until no CPU runs the
-        // program. The other programs continue meanwhile, so the ring is drained to keep late
-        // messages from filling it.
+        // program. The other programs continue during that time, so the ring is drained to keep
+        // late messages from filling it.
         while self.attached.pop().is_some() {
             while !self.drain()? {}
         }

@@ -79,7 +79,7 @@ pub(crate) struct LastVerdict {
 }
 
 impl LastVerdict {
-    /// Returns the row with the verdict. Its figures are from the verdict's own window.
+    /// Returns the row with the verdict. The figures of the row are from the verdict's own window.
     pub(crate) fn row(&self) -> &WaitReportRow {
         &self.report.rows[self.at]
     }

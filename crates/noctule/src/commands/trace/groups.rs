@@ -167,7 +167,7 @@ fn unknown<'a>(
         };
         let name = noctule_text::escape(&fits.to_string());
         format!(
-            "\"{name}\": no {identity} {how} now, so the filter excludes none; `noctule stat --by \
+            "\"{name}\": no {identity} {how} now, so the filter excludes nothing; `noctule stat --by \
              {identity}` lists the existing ones"
         )
     });
