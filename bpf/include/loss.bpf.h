@@ -54,8 +54,8 @@ enum loss {
 __u64 losses[LOSS_COUNT];
 
 /*
- * Relaxed ordering. Otherwise newer compilers emit an atomic operation that fetches the old value,
- * which 5.10 lacks.
+ * Relaxed ordering. With any other ordering, newer compilers emit an atomic operation that fetches
+ * the old value. Linux 5.10 lacks that operation.
  */
 static __always_inline void count_loss(enum loss kind)
 {

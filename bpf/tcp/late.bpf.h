@@ -66,8 +66,9 @@ static __always_inline void destroy(struct sock *sk)
 
 /*
  * Reports state changes that no program saw, for a socket in a file of `task`. The kernel runs the
- * program before it stores the state. If the state is further than the account, the program was
- * skipped. Only for a socket that begins to listen is the account briefly ahead.
+ * program before it stores the state. If the socket's state is ahead of the state in the account,
+ * the program was skipped. The account is briefly ahead of the socket only when a socket begins to
+ * listen.
  */
 static __always_inline void catch_up(struct socket_account *account, struct sock *sk,
 				     struct tcp_sock *tcp, struct task_struct *task)

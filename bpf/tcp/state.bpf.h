@@ -298,8 +298,9 @@ static __always_inline bool is_in_connect(struct sock *sk)
 }
 
 /*
- * Whether a connection in this state is or was established. With TCP Fast Open it can be closed
- * earlier. In that case the peer has acknowledged nothing, not even the SYN-ACK.
+ * Whether a connection in this state is or was established. With TCP Fast Open a connection can be
+ * closed before it is established. The peer of such a connection has acknowledged nothing, not even
+ * the SYN-ACK.
  */
 static __always_inline bool was_established(const struct tcp_sock *tcp, int state)
 {

@@ -128,8 +128,8 @@ int BPF_PROG(tcp_destroy_sock, struct sock *sk)
  * Since v7.0 (trace-v7.0: "tracing: Guard __DECLARE_TRACE() use of __DO_TRACE_CALL() with
  * SRCU-fast") a thread can be preempted inside a tracepoint program. Until that thread continues,
  * the kernel skips the program for all other threads on that CPU, for hundreds of changes at a
- * time. On these kernels both programs are attached twice. If the first one was skipped, the second
- * one handles the change. Otherwise the second one does nothing.
+ * time. On these kernels both programs are attached twice. If the kernel skips the first program,
+ * the second one handles the change. Otherwise the second one does nothing.
  */
 SEC("tp_btf/inet_sock_set_state")
 int BPF_PROG(set_state_again, struct sock *sk, int from, int to)

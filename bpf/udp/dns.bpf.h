@@ -34,7 +34,7 @@ enum dns_scratch {
 	DNS_SCRATCHES,
 };
 
-/* Unanswered questions. User space removes those that time out. */
+/* Unanswered questions. User space removes questions that time out. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, 1); /* set at load */
