@@ -87,7 +87,7 @@ impl Silent {
 
 impl Drop for Silent {
     fn drop(&mut self) {
-        // Processes blocked in the file system now get an error.
+        // Processes that are blocked in the file system get an error once its server is gone.
         let _ = self.0.kill();
         let _ = self.0.wait();
         unmount(&self.1);

@@ -219,7 +219,7 @@ fn an_oom_kill_is_listed_with_its_group_and_drawn() {
     support::wait_until("the address has its moment", || {
         address(&browser).contains("from=")
     });
-    // The list contains only the group's events, and a click on the time of an event also leads to
+    // The list contains only the group's events, and a click on the time of an event also selects
     // that moment.
     support::wait_until("only its kills are listed", || {
         let all = text(&browser, "#events tbody");

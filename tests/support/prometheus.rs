@@ -30,7 +30,7 @@ pub(crate) fn promtool(text: &str) -> (bool, String) {
     (output.status.success(), said)
 }
 
-/// Directory of its blocks.
+/// Directory of Prometheus' blocks.
 const DATA: &str = "data";
 
 /// The server, ended when dropped.

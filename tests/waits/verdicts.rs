@@ -8,7 +8,7 @@ use super::support::load::Load;
 use super::support::{affinity, oracle};
 use super::{row_of, support, waits};
 
-/// A scene. Everything in it runs on one CPU.
+/// A scene, whose loads all run on one CPU.
 struct Scene {
     /// The expected verdict.
     truth: &'static str,

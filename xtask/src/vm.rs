@@ -279,8 +279,8 @@ fn job(root: &Path, kernel: &Kernel, args: &Args) -> Result<Job> {
     })
 }
 
-/// Returns the cache directory. It is outside of the repository because kernels are large and
-/// shared by all trees.
+/// Returns the cache directory. The directory is outside of the repository because kernels are
+/// large and shared by all worktrees.
 fn cache() -> Result<PathBuf> {
     let home = || env::var_os("HOME").map(|home| PathBuf::from(home).join(".cache"));
     let base = env::var_os("XDG_CACHE_HOME")

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result};
 
-/// A group. Dropping it kills its processes and removes it.
+/// A group. Dropping this value kills the group's processes and removes the group.
 pub(super) struct Group {
     /// Path in noctule's notation.
     pub(super) path: String,

@@ -34,7 +34,7 @@ enum State {
 
 /// A kernel of the table.
 struct Kernel {
-    /// First line of its table.
+    /// First line of the kernel's table.
     title: String,
     features: BTreeMap<String, State>,
     /// Kinds of losses that are counted on this kernel, with reasons.

@@ -11,14 +11,14 @@ pub(super) struct Kernel {
     pub(super) suite: &'static str,
     /// Metapackage that depends on the newest version.
     pub(super) package: &'static str,
-    /// Whether its machine loads the modules of `vm/modules`.
+    /// Whether the virtual machine loads the modules of `vm/modules`.
     pub(super) has_own_modules: bool,
-    /// Whether its machine has power sensors (`sensors.rs`). Such a kernel runs only if requested
-    /// by name.
+    /// Whether the virtual machine has power sensors (`sensors.rs`). Such a kernel runs only if
+    /// requested by name.
     pub(super) has_sensors: bool,
-    /// Architecture of its machine.
+    /// Architecture of the virtual machine.
     pub(super) architecture: &'static Architecture,
-    /// The emulator's option for its two CPUs.
+    /// The emulator's option for the machine's two CPUs.
     pub(super) cpus: &'static str,
     /// Words in the names of the tests that `make test` runs on the kernel, in addition to the
     /// tests of the environment.

@@ -75,7 +75,7 @@ pub(super) fn run(name: &'static str, kernel: &Fetched, setup: &Setup<'_>) -> Re
     Ok(report)
 }
 
-/// A machine. Dropping it kills and reaps the emulator.
+/// A virtual machine. Dropping this value kills and reaps the emulator.
 struct Machine(Child);
 
 impl Drop for Machine {

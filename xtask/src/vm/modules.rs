@@ -16,7 +16,7 @@ const WANTED: &[&str] = &[
     "virtio_mmio",
     "virtio_blk",
     "virtio_console",
-    // ext4 requests it by another name.
+    // ext4 requests this module by another name.
     "crc32c_generic",
     "ext4",
     "overlay",

@@ -13,7 +13,8 @@ use super::population::wait_for_end;
 /// Number of threads, if the machine has enough thread ids.
 const MOST: u64 = 100_000;
 
-/// Maximum number of threads in one process. Each needs four memory areas (`vm.max_map_count`).
+/// Maximum number of threads in one process. Each thread needs four memory areas
+/// (`vm.max_map_count`).
 pub(crate) const OF_A_PROCESS: u64 = 15_000;
 
 /// Stack size. Each thread touches only one or two pages.

@@ -13,7 +13,7 @@ use crate::events::{Change, Event, Reported, address_of};
 /// A counter of the kernel, and the events that should equal it.
 pub(super) struct Counter {
     pub(super) name: &'static str,
-    /// The events compared with it.
+    /// The events that are compared with the counter.
     pub(super) of: &'static str,
     pub(super) kernel: u64,
     /// Minimum and maximum, because other processes change a counter of the whole machine while the
