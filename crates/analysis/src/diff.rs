@@ -48,7 +48,7 @@ const LEAST_WAITS: u64 = 20;
 pub struct Did {
     /// CPU time, nanoseconds.
     pub cpu_ns: u64,
-    /// Time for which it was runnable and not running, in nanoseconds.
+    /// Time for which the group's threads were runnable but not running, in nanoseconds.
     pub wait_ns: u64,
     /// Histogram of the lengths of these waits, in nanoseconds.
     pub waits: Histogram,
@@ -241,7 +241,8 @@ impl Figure {
 pub struct Tested {
     /// Probability of such a difference if nothing changed; `None` with too few blocks, or if the figure was always 0.
     pub p: Option<f64>,
-    /// Whether the difference is a change. Over all tests, at most 5% of the reported changes are expected to be noise.
+    /// Whether the difference counts as a change rather than noise. Over all tests, at most 5% of the reported changes
+    /// are expected to be noise.
     pub changed: bool,
 }
 

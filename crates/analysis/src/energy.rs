@@ -53,9 +53,9 @@ pub struct LearnedIdle {
     pub path: String,
     /// Idle power in watts.
     pub watts: f64,
-    /// Half-width of its confidence interval, in watts.
+    /// Half-width of the confidence interval of the idle power, in watts.
     pub half_width: f64,
-    /// Seconds since it was last observed.
+    /// Seconds since the idle power was last observed.
     pub age_seconds: u64,
 }
 

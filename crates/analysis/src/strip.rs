@@ -25,7 +25,7 @@ pub struct StripStep {
     pub length_ns: u64,
     /// Time for which threads of the group ran.
     pub cpu_ns: u64,
-    /// Time for which they waited, throttled or not.
+    /// Time for which the group's threads waited, throttled or not.
     pub wait_ns: u64,
     /// How long the threads were throttled during `wait_ns`.
     pub throttled_ns: u64,

@@ -165,13 +165,13 @@ impl WaitReportRow {
         self.waited() || self.cpu_ns > 0
     }
 
-    /// Returns whether any of its threads ran, waited for a CPU or was stalled.
+    /// Returns whether any of the group's threads ran, waited for a CPU or was stalled.
     pub fn is_active(&self) -> bool {
         self.was_runnable() || self.stalled_ns() > 0
     }
 
-    /// Returns whether any of its threads waited for another thread, if the releasers of blocks are
-    /// measured.
+    /// Returns whether any of the group's threads waited for another thread. False if the releasers
+    /// of blocks are not measured.
     fn awaits_threads(&self) -> bool {
         self.released.as_ref().is_some_and(|all| !all.is_empty())
     }

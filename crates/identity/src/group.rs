@@ -142,7 +142,8 @@ pub(crate) fn wants_names(owner: &Owner) -> bool {
     }
 }
 
-/// Copies the names of the same container from its old path. Returns whether there were any.
+/// Copies the names of the same container from its old path. Returns whether the container had a
+/// name.
 pub(crate) fn keep_names(owner: &mut Owner, old: &Owner) -> bool {
     let (Some(container), Some(known)) = (&mut owner.container, &old.container) else {
         return false;

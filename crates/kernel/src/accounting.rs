@@ -477,10 +477,10 @@ impl Accounting {
         self.orphans.take(&self.switch, living, snapshot.taken_ns)
     }
 
-    /// Starts a snapshot at the current moment, and reads the CPUs with their hardware counters.
-    /// Hardware counters have the values at the time at which they were read, which must not be
-    /// later than the moment. A switch before the programs see the moment saves no values. Both
-    /// steps are therefore repeated if the agent was preempted between them.
+    /// Starts a snapshot at the current moment, and reads the CPUs with their hardware counters. A
+    /// hardware counter has the value of the time at which it is read, so it must be read right
+    /// after the moment. A switch that happens before the programs see the moment saves no values.
+    /// If the agent was preempted between these steps, they are therefore repeated.
     fn begin_moment(&mut self, online: &[u32]) -> Result<Snapshot, Error> {
         let allowed = MOMENT_NS + MOMENT_CPU_NS * online.len() as u64;
         let begins_releases = self.begins_releases();

@@ -243,7 +243,7 @@ impl FileChange {
 pub struct Parent {
     /// The process.
     pub id: ProcessId,
-    /// Wall-clock time of its start, in nanoseconds since 1970.
+    /// Wall-clock time at which the parent started, in nanoseconds since 1970.
     pub start_unix_ns: u64,
     pub comm: Comm,
 }

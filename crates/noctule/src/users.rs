@@ -8,7 +8,7 @@ use noctule_text::escape;
 
 use crate::config::Arguments;
 
-/// Maximum number of bytes read of a command line, which can have 2 MiB.
+/// Maximum number of bytes read of a command line, which can be 2 MiB long.
 const MOST_BYTES: u64 = 4096;
 
 /// The users of this machine, and the command lines of its processes.

@@ -242,7 +242,8 @@ impl Pipeline {
         let mut not_tried = features::not_tried(&[kernel.features(), &others].concat());
         not_tried.retain(|feature| shown == Shown::All || !feature.id.is_of_events());
         others.extend(not_tried);
-        // Released here, because a user may have chosen the directory of the meters.
+        // Releases the capability to read everything, because a user may have chosen the directory
+        // of the meters.
         drop(reading);
         others.push(features::energy(meters.zones(), meters.unread(), &[]));
         let grace = grace(config);

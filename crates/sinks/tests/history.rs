@@ -25,7 +25,8 @@ fn party(id: u32) -> Party {
     }))
 }
 
-/// Three owners. The first and the third are slowed down, but only one finding fits.
+/// Three owners. The first and the third are slowed down, but the view has room for only one
+/// finding.
 fn view(judged: bool, measured: Measured) -> TimelineView {
     let owners = (1..=3).map(|id| OwnerPoint {
         id,

@@ -223,7 +223,7 @@ impl<'a> Clocks<'a> {
     /// Returns the last reading for which `is_before` returns true, by binary search. If there is
     /// none, returns the first reading.
     fn last_where(&self, is_before: impl Fn(&Reading) -> bool) -> Option<Reading> {
-        // The previous flush represents a damaged flush.
+        // A damaged flush has no readings: use the first reading of the flush before it.
         let begin_of = |place: usize| {
             let mut places = (0..=place).rev();
             places.find_map(|place| self.read(place).first().copied())

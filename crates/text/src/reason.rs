@@ -254,7 +254,7 @@ fn neighbour(reason: &Reason) -> String {
     words.push_str(&format!(
         ": runnable but not running {contended} of its CPU demand"
     ));
-    // Other groups also contributed.
+    // The first culprit did not cause the whole wait: name its part.
     if let Some(culprit) = reason.culprits.first()
         && culprit.share < 0.95 * reason.contended
     {

@@ -70,9 +70,9 @@ pub enum Tone {
     /// No meaning.
     #[default]
     Plain,
-    /// More important than its neighbours.
+    /// More important than the text around it.
     Strong,
-    /// Less important.
+    /// Less important than the text around it.
     Faint,
     /// Good.
     Good,

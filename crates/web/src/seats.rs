@@ -476,7 +476,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Noted<S> {
         self.stream.is_write_vectored()
     }
 
-    /// HTTP calls flush when its own buffer is empty.
+    /// hyper calls this when its own buffer is empty.
     fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         ready!(Pin::new(&mut self.stream).poll_flush(context))?;
         let sent = self.seat.sent().take();

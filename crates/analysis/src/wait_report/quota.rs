@@ -12,7 +12,7 @@ use crate::report::Row;
 /// A cgroup of a row.
 pub(super) struct Member {
     pub(super) path: String,
-    /// Time for which its threads ran or waited in the window, in nanoseconds.
+    /// Time for which the cgroup's threads ran or waited in the window, in nanoseconds.
     pub(super) wanted_ns: u64,
 }
 

@@ -28,13 +28,13 @@ pub enum OtelKind {
 pub struct OtelConvention {
     /// Level in metric names; empty for metrics of the node as a whole.
     pub level: &'static str,
-    /// Name in the metric table.
+    /// Name in noctule's metric table.
     pub metric: &'static str,
-    /// Name in the conventions.
+    /// Name in the semantic conventions.
     pub name: &'static str,
-    /// Unit in the conventions.
+    /// Unit in the semantic conventions.
     pub unit: &'static str,
-    /// Instrument in the conventions.
+    /// Instrument in the semantic conventions.
     pub kind: OtelKind,
     /// Attributes that distinguish metrics with the same name.
     pub attributes: &'static [(&'static str, &'static str)],

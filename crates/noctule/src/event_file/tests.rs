@@ -113,7 +113,7 @@ fn a_file_has_one_writer() {
 
 #[test]
 fn a_file_is_full_exactly_at_its_size() {
-    // Lines have 200 bytes. Each case is a file size, and the number of lines that fit.
+    // Each line is 200 bytes long. Each case is a file size, and the number of lines that fit.
     for (size, fit) in [(1000, 5), (999, 4), (1001, 5), (200, 1), (150, 1)] {
         let (_folder, path) = folder();
         let (mut writer, queue) = writer(place(&path, size, 2));

@@ -78,7 +78,7 @@ enum Rank {
     Default,
     /// Only programs that were linked earlier call this symbol.
     OtherVersion,
-    /// Only the symbol's own source file calls it.
+    /// Only the source file that defines this symbol calls it.
     Local,
 }
 

@@ -82,7 +82,7 @@ fn half(bytes: u128, at: u32) -> u64 {
 }
 
 /// Parses an address with an optional prefix length. Returns the address and its mask as 128-bit
-/// numbers. IPv4 addresses are mapped. Bits after the prefix are ignored.
+/// numbers. IPv4 addresses become IPv4-mapped IPv6 addresses. Bits after the prefix are ignored.
 fn prefix(text: &str) -> Option<(u128, u128)> {
     let (address, length) = match text.split_once('/') {
         Some((address, length)) => (address, Some(length.parse::<u32>().ok()?)),

@@ -33,8 +33,8 @@ pub enum Merged {
 impl Row {
     /// Merges the rows of all CPUs. Sums wrap, as in the kernel.
     ///
-    /// A CPU without hits has a row of zeros, which does not change the result. A row that is too
-    /// short does not change it either. Without any hit, minimum and maximum are 0.
+    /// A CPU without hits has a row of zeros. Neither such a row nor one that is too short changes
+    /// the result. Without any hit, minimum and maximum are 0.
     ///
     /// The kernel writes while the rows are read. A row can already contain the hit but not yet its
     /// number. The minimum of a single hit can then be the largest possible number.
@@ -163,8 +163,8 @@ fn takes_precedence(when: When, words: &[u64], other: &[u64]) -> bool {
     }
 }
 
-/// Combines the values that two CPUs have stored. Minima and maxima are encoded in such a way that
-/// the larger word is always the result.
+/// Combines the values that two CPUs have stored. Minima and maxima are encoded such that the
+/// larger word is always the result.
 fn combine(what: Aggregate, sum: u64, word: u64) -> u64 {
     match what {
         Aggregate::Sum | Aggregate::Buckets => sum.wrapping_add(word),

@@ -54,7 +54,8 @@ fn before_the_first(app: &App) -> String {
     format!("none yet: its window is {} long", duration(window))
 }
 
-/// Describes the verdict, which has a longer window, and compares it with the group's usual waits.
+/// Describes the verdict, whose window is longer than the screen's, and compares the group's waits
+/// with its usual waits.
 fn verdict(app: &App, last: &LastVerdict, width: usize, palette: &Palette) -> Vec<Line<'static>> {
     let row = last.row();
     let kind = row.verdict.kind;

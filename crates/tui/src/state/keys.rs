@@ -161,7 +161,7 @@ impl Pointer {
 
 /// Keys that have the same effect.
 pub(crate) struct Binding {
-    /// The keys. The footer shows the first.
+    /// The keys. The footer shows the first key.
     pub(crate) keys: &'static [Press],
     /// The modes in which the keys are active.
     pub(crate) modes: &'static [Mode],

@@ -122,7 +122,7 @@ impl Machine {
         self.now_ns.fetch_add(ns, Ordering::Relaxed);
     }
 
-    /// Suspends the machine. Meanwhile the clock of the batches does not advance.
+    /// Suspends the machine. The clock of the batches does not advance during the suspension.
     pub(super) fn suspend(&self, seconds: u64) {
         let ns = seconds * 1_000_000_000;
         self.suspended_ns.fetch_add(ns, Ordering::Relaxed);
