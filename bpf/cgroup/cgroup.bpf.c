@@ -4,8 +4,8 @@
  * some milliseconds has a name.
  *
  * The programs use raw tracepoints and copy what they read. For programs with typed arguments,
- * libbpf would parse all kernel types again for this object. That would take longer than all other
- * work of these few programs, and cgroups are rarely created or removed.
+ * libbpf would parse all kernel types again for this object. Such parsing would take longer than
+ * all other work of these few programs, and cgroups are rarely created or removed.
  */
 #include "../include/kernel.h"
 #include <bpf/bpf_helpers.h>

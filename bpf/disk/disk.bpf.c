@@ -82,9 +82,9 @@ __u64 started_at = -1ULL;
 
 /* Requests without a row, because the table was full. */
 __u64 lost_rows;
-/* Requests whose issue or completion no program saw. They are counted without their times. */
+/* Requests whose issue or completion no program saw, counted without times. */
 __u64 lost_requests;
-/* Requests whose bio is not in `bios`. They are counted without their user and queue time. */
+/* Requests whose bio is not in `bios`, counted without user and queue time. */
 __u64 lost_bios;
 
 static __always_inline void add(__u64 *sum, __u64 amount)
@@ -131,7 +131,10 @@ int block_bio_queue(__u64 *context)
 	return 0;
 }
 
-/* The argument is the bio that was split off. Its `bi_private` points to the queued bio. */
+/*
+ * The argument is the bio that was split off. The `bi_private` of this bio points to the queued
+ * bio.
+ */
 SEC("raw_tp/block_split")
 int block_split(__u64 *context)
 {

@@ -6,8 +6,8 @@
  * mount, without which the path cannot be built. The kernel calls this function only for processes,
  * not for changes that overlayfs or the NFS server make in the file system below. vfs_*() returns
  * the result. The programs do not see a failure before both functions: the name does not exist, or
- * the file system is mounted read-only. They do not see a denial by a security module in
- * security_path_*() either.
+ * the file system is mounted read-only. The programs also miss a denial by a security module in
+ * security_path_*().
  */
 #ifndef NOCTULE_FILES_CHANGE_BPF_H
 #define NOCTULE_FILES_CHANGE_BPF_H
@@ -134,8 +134,8 @@ static __always_inline struct noted_change *take_noted(void *ctx, struct task_st
 }
 
 /*
- * Like walks_on_alone(), but with the buffer of this program. It takes a pointer, which these
- * kernels support.
+ * Like walks_on_alone(), but with the buffer of this program. This function takes a pointer, which
+ * these kernels support.
  */
 __noinline int changed_walks_on(struct change_scratch *made)
 {

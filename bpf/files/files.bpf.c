@@ -4,7 +4,8 @@
  * link, and the modes that they change. The loader attaches one of two kinds of programs for opens:
  * at the kernel function that opens files, or at the exit of the system calls.
  *
- * An open with O_PATH gives no access to the file, only to its location. It is never counted.
+ * An open with O_PATH gives no access to the file, only to its location. Such an open is never
+ * counted.
  */
 #include "../include/kernel.h"
 #include <bpf/bpf_helpers.h>

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * Special files, which are not on a disk and are opened all the time: devices and kernel
- * interfaces, such as those under /dev, /proc and /sys. They are recognized by their file system
- * rather than by their path, because a container may mount a proc elsewhere, and /dev/shm has
- * ordinary files.
+ * interfaces, such as those under /dev, /proc and /sys. Special files are recognized by their file
+ * system rather than by their path, because a container may mount a proc elsewhere, and /dev/shm
+ * has ordinary files.
  */
 #ifndef NOCTULE_FILES_SPECIAL_BPF_H
 #define NOCTULE_FILES_SPECIAL_BPF_H

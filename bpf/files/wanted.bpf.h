@@ -28,7 +28,7 @@ const volatile bool with_failures = false;
 const volatile bool with_special = false;
 
 /*
- * Report only this path and paths below it. It has no trailing slash. A length of 0 means all
+ * Report only this path and paths below it. The path has no trailing slash. A length of 0 means all
  * paths.
  */
 const volatile char path_prefix[PREFIX_BYTES] = {};

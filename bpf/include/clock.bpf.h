@@ -17,10 +17,10 @@ static __always_inline struct cfs_rq *queue_of(struct task_struct *task)
 }
 
 /*
- * Returns the scheduler's clock on the CPU that the task is queued on or runs on. Its run queue
- * must be locked. All times at a switch come from this clock. Reading this clock is a memory load,
- * whereas bpf_ktime_get_ns can cost more than the rest of the program. With this clock, a wait also
- * ends exactly when the kernel starts to charge the thread for running.
+ * Returns the scheduler's clock on the CPU that the task is queued on or runs on. The caller must
+ * hold the lock of the task's run queue. All times at a switch come from this clock. Reading this
+ * clock is a memory load, whereas bpf_ktime_get_ns can cost more than the rest of the program. With
+ * this clock, a wait also ends exactly when the kernel starts to charge the thread for running.
  */
 static __always_inline __u64 scheduler_clock(struct task_struct *task)
 {

@@ -12,8 +12,8 @@
 #include <bpf/bpf_core_read.h>
 
 /*
- * Whether the kernel has task local storage for tracing programs (v5.13, a10787e6d58c). It also
- * implies two older features: atomic operations that return the previous value (v5.12,
+ * Whether the kernel has task local storage for tracing programs (v5.13, a10787e6d58c). This
+ * storage also implies two older features: atomic operations that return the previous value (v5.12,
  * 5ffa25502b5a, 5ca419f2864a) and bpf_get_current_task_btf() (v5.11, 3ca1032ab7ab). On a kernel
  * without task storage, code that uses any of the three never runs: user space patches it out at
  * load (crates/kernel/src/older.rs).
@@ -22,8 +22,8 @@ const volatile bool has_task_storage = true;
 
 /*
  * Atomic operations, with a fallback for kernels that lack them. The fallback is racy: if two CPUs
- * change a word at the same moment, one change can be lost. That can happen to a thread that ends
- * while it is moved, or that two CPUs see for the first time.
+ * change a word at the same moment, one change can be lost. This race can happen to a thread that
+ * ends while it is moved, or that two CPUs see for the first time.
  */
 #define exchange(word, value)                                            \
 	({                                                               \

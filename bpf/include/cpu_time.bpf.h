@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * The CPU time of a thread up to a given moment. It is the kernel's own sum plus, for a running
- * thread, the time since the kernel last updated that sum.
+ * The CPU time of a thread up to a given moment. This CPU time is the kernel's own sum plus, for a
+ * running thread, the time since the kernel last updated that sum.
  */
 #ifndef NOCTULE_CPU_TIME_BPF_H
 #define NOCTULE_CPU_TIME_BPF_H
@@ -21,8 +21,9 @@ enum {
 
 /*
  * Returns the slot of the CPU that the thread is running on, or NULL if it is not running. The slot
- * contains no thread before the first switch of its CPU. It contains another thread if no program
- * ran at the last switch. In both cases the run queue determines whether the thread is running.
+ * contains no thread before the first switch of its CPU. The slot contains another thread if no
+ * program ran at the last switch. In both cases the run queue determines whether the thread is
+ * running.
  */
 static __always_inline struct cpu_slot *running_slot(struct task_struct *task)
 {

@@ -65,7 +65,7 @@ _Static_assert(sizeof(struct event_head) == 72, "implicit padding");
 
 ABI_EXPORT(enum, event_kind);
 
-/* Bit mask of the kinds that are sent to the ring buffer. It does not affect the counters. */
+/* Bit mask of the kinds that are sent to the ring buffer. The mask does not affect the counters. */
 const volatile __u32 stream_kinds = 0;
 
 /* Dropped records, by kind. */

@@ -41,9 +41,9 @@ enum path_mark {
 	 */
 	PATH_DELETED = 1 << 1,
 	/*
-	 * The file is not below the root of the process. Its mount is detached or does not exist
-	 * (memfd), or the file is outside the process's chroot. The path starts at the topmost
-	 * directory found.
+	 * The file is not below the root of the process. The file's mount is detached or does not
+	 * exist (memfd), or the file is outside the process's chroot. The path starts at the
+	 * topmost directory found.
 	 */
 	PATH_UNREACHABLE = 1 << 2,
 };
@@ -77,7 +77,9 @@ struct {
 	__type(value, struct path_buffer);
 } path_buffers SEC(".maps");
 
-/* Returns the buffer of this CPU. It is never NULL, but the verifier requires the check. */
+/*
+ * Returns the buffer of this CPU. The pointer is never NULL, but the verifier requires the check.
+ */
 static __always_inline struct path_buffer *path_buffer(void)
 {
 	__u32 zero = 0;

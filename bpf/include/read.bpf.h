@@ -34,8 +34,8 @@ enum kernel_number {
 
 /*
  * Returns a read-only pointer to a kernel object. For each pointer loaded from a trusted object the
- * verifier searches the kernel's types by name, which took half of the startup time. It does not
- * search for an untrusted object.
+ * verifier searches the kernel's types by name, which took half of the startup time. The verifier
+ * does not search for an untrusted object.
  */
 #define only_to_be_read(object, number)                  \
 	({                                               \

@@ -129,9 +129,9 @@ struct cpu_slot {
 	 */
 	__u32 pid;
 	/*
-	 * Softirqs that ran on top of that thread, in total and by vector. They are charged when
-	 * the thread leaves the CPU, because finding its account takes longer than counting.
-	 * Softirqs on top of the idle task go to `idle`.
+	 * Softirqs that ran on top of that thread, in total and by vector. These softirqs are
+	 * charged when the thread leaves the CPU, because finding its account takes longer than
+	 * counting. Softirqs on top of the idle task go to `idle`.
 	 */
 	__u32 all_softirqs;
 	/* Address of the CPU's run queue. */

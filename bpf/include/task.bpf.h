@@ -176,8 +176,8 @@ __u64 started_at;
 const volatile bool scheduler_notes = true;
 
 /*
- * Whether the task is asleep. Its entity can still be queued (v6.12: 152e11f6df29, "sched/fair:
- * Implement delayed dequeue").
+ * Whether the task is asleep. The entity of a sleeping task can still be queued (v6.12:
+ * 152e11f6df29, "sched/fair: Implement delayed dequeue").
  */
 static __always_inline bool is_asleep(struct task_struct *task)
 {
@@ -288,8 +288,8 @@ static __always_inline void begin_waits(struct task_struct *task, struct task_ac
 /*
  * Initializes an account so that usage before the agent started is excluded. The program that
  * created the account can be preempted before it gets here, and the thread can run and end
- * meanwhile. In that case the first program that finds the account initializes it, and the late one
- * changes nothing.
+ * meanwhile. The first program that finds the account initializes it, and the preempted one changes
+ * nothing.
  */
 static __always_inline void begin_account(struct task_struct *task, struct task_account *account)
 {
@@ -323,8 +323,8 @@ static __always_inline struct task_account *account_storage(struct task_struct *
 
 	if (!has_task_storage) {
 		/*
-		 * A reaped thread may already be freed. In that case nothing would delete a new
-		 * account.
+		 * A reaped thread may already be freed. Nothing would delete a new account of a
+		 * freed thread.
 		 */
 		if (account || (task_state(task) & TASK_DEAD && !task->thread_pid))
 			return account;
@@ -332,10 +332,10 @@ static __always_inline struct task_account *account_storage(struct task_struct *
 	}
 	/*
 	 * The kernel refuses to create storage if another CPU creates storage for this thread at
-	 * the same moment, for the task iterator or for another agent. It also refuses if such a
-	 * creation was preempted on this CPU. At the next attempt the storage exists or can be
-	 * created. The kernel also refuses many creations in a row on one CPU, until an interrupt
-	 * has refilled the allocator.
+	 * the same moment, for the task iterator or for another agent. The kernel also refuses if
+	 * such a creation was preempted on this CPU. At the next attempt the storage exists or can
+	 * be created. The kernel also refuses many creations in a row on one CPU, until an
+	 * interrupt has refilled the allocator.
 	 */
 	for (int i = 0; i < 3 && unlikely(!account); i++)
 		account = bpf_task_storage_get(&tasks, task, NULL, BPF_LOCAL_STORAGE_GET_F_CREATE);

@@ -43,7 +43,7 @@ static __always_inline __u32 add_path(struct exec_scratch *made, struct path_buf
 	return length;
 }
 
-/* Appends the arguments to the path. They are read before the program can change them. */
+/* Appends the arguments to the path. The arguments are read before the program can change them. */
 static __always_inline __u32 add_args(struct exec_scratch *made, __u32 at, struct mm_struct *mm)
 {
 	__u64 length = mm->arg_end - mm->arg_start;

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/*
- * Counts by cgroup. They are complete even if events are dropped from the stream.
- */
+/* Counts by cgroup. The counts are complete even if events are dropped from the stream. */
 #ifndef NOCTULE_LIFECYCLE_ROW_BPF_H
 #define NOCTULE_LIFECYCLE_ROW_BPF_H
 

@@ -34,9 +34,9 @@ static __always_inline __u64 calls_that_read(void)
 
 /*
  * Returns the number of new pages, from `index` to `last`, that a read requests. A read may request
- * more pages than the file has. It proceeds in steps of several folios, each with the same last
- * page. The next read call looks like another step if it begins in the page in which the previous
- * call ended. The upper bits of `read_last` therefore hold the number of calls.
+ * more pages than the file has. Such a read proceeds in steps of several folios, each with the same
+ * last page. The next read call looks like another step if it begins in the page in which the
+ * previous call ended. The upper bits of `read_last` therefore hold the number of calls.
  */
 static __always_inline __u64 pages_asked(struct task_account *account,
 					 struct address_space *mapping, __u64 index, __u64 last)

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * Softirqs by vector, charged to the thread that they interrupt. That thread loses the time, even
- * if another thread caused the softirqs. This program counts them per CPU, and the next switch on
- * the CPU charges them. A raw tracepoint is enough: its argument is a number, so loading does not
- * parse the kernel's types.
+ * Softirqs by vector, charged to the thread that they interrupt. The interrupted thread loses the
+ * time, even if another thread caused the softirqs. This program counts them per CPU, and the next
+ * switch on the CPU charges them. A raw tracepoint is enough: its argument is a number, so loading
+ * does not parse the kernel's types.
  */
 #include "../include/kernel.h"
 #include <bpf/bpf_helpers.h>

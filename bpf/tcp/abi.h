@@ -132,8 +132,8 @@ enum socket_flag {
 	/* The socket is a subflow of a Multipath TCP connection. */
 	SOCKET_MULTIPATH = 1 << 7,
 	/*
-	 * The kernel could not time the handshake. Its substitute value remains in the smoothed
-	 * average.
+	 * The kernel could not time the handshake, and its substitute for that time remains in the
+	 * smoothed average.
 	 */
 	SOCKET_RTT_UNKNOWN = 1 << 8,
 };

@@ -93,8 +93,8 @@ static __always_inline void report_failure(struct socket_account *account, struc
 
 /*
  * Returns the error that the application could have read before it closed the socket. An ICMP error
- * during a call does not end the connection attempt. It is kept until the application reads it, and
- * is in the error queue.
+ * during a call does not end the connection attempt. The error is kept until the application reads
+ * it, in the error queue.
  */
 static __always_inline __u32 error_so_far(struct sock *sk)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * State changes that no program saw. They are detected when the socket is destroyed, or by the
- * iterator that reads all sockets at each tick.
+ * State changes that no program saw. Such changes are detected when the socket is destroyed, or by
+ * the iterator that reads all sockets at each tick.
  */
 #ifndef NOCTULE_TCP_LATE_BPF_H
 #define NOCTULE_TCP_LATE_BPF_H

@@ -13,9 +13,9 @@
 
 /*
  * Returns the growth that is not settled yet. Two callers can settle at the same time, and the
- * later one may have read the smaller sum. The last sum is exact. It can be smaller than an earlier
- * one, because the FIN was counted as a byte. The row keeps that byte: a row only grows, and the
- * row may belong to another group, which owned the socket before.
+ * later one may have read the smaller sum. The last sum is exact, but can be smaller than an
+ * earlier one, because the FIN was counted as a byte. The row keeps that byte: a row only grows,
+ * and the row may belong to another group, which owned the socket before.
  */
 static __always_inline __u64 unsettled_part(__u64 *settled, __u64 sum, bool last)
 {

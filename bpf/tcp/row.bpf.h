@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Counts by cgroup and destination. They are complete even if events are dropped from the stream.
+ * Counts by cgroup and destination. The counts are complete even if events are dropped from the
+ * stream.
  */
 #ifndef NOCTULE_TCP_ROW_BPF_H
 #define NOCTULE_TCP_ROW_BPF_H

@@ -61,9 +61,9 @@ struct socket_account {
 
 _Static_assert(sizeof(struct socket_account) == 112, "implicit padding");
 /*
- * The kernel puts 8 bytes in front of an account, at the start of a cache line. That line holds the
- * fields that each connection needs until it ends. The last of these fields is the cgroup of the
- * owner.
+ * The kernel puts 8 bytes in front of an account, at the start of a cache line. This cache line
+ * holds the fields that each connection needs until it ends. The last of these fields is the cgroup
+ * of the owner.
  */
 _Static_assert(__builtin_offsetof(struct socket_account, owner.cgroup) == 48, "in the cache line");
 
@@ -185,8 +185,8 @@ static __always_inline struct payload read_payload(const struct tcp_sock *tcp, _
 }
 
 /*
- * Returns the account, and creates it if needed. Its new owner is `owner`. Returns NULL if the
- * kernel refuses.
+ * Returns the account, and creates it if needed. The new owner of the account is `owner`. Returns
+ * NULL if the kernel refuses.
  */
 static __always_inline struct socket_account *make_account(struct sock *sk,
 							   struct task_struct *owner, __u32 flags)

@@ -59,8 +59,8 @@ static __always_inline void end_listen(struct socket_account *account, struct tc
 }
 
 /*
- * The kernel can return a connection from accept before it sets the state to established. In that
- * case the program at accept has left the report to this function.
+ * The kernel can return a connection from accept before it sets the state to established. The
+ * program at accept then leaves the report to this function.
  */
 static __always_inline void wait_for_accept(struct socket_account *account, struct tcp_sock *tcp)
 {
@@ -117,10 +117,10 @@ static __always_inline bool is_for_accept(struct socket_account *account, struct
 /*
  * The first round-trip sample measures the handshake. The kernel cannot time a handshake whose SYN
  * or SYN-ACK was retransmitted, or that used a SYN cookie (tcp_synack_rtt_meas(),
- * tcp_ack_update_rtt()). The kernel uses the age of the echoed timestamp instead. That can be the
- * timestamp of the first SYN or SYN-ACK. With a cookie the timestamp is up to 64 ms too old. An age
- * is in whole milliseconds. A real measurement is a whole number of milliseconds only once in a
- * thousand.
+ * tcp_ack_update_rtt()). The kernel uses the age of the echoed timestamp instead. The echoed
+ * timestamp can be the timestamp of the first SYN or SYN-ACK. With a cookie the timestamp is up to
+ * 64 ms too old. An age is in whole milliseconds. A real measurement is a whole number of
+ * milliseconds only once in a thousand.
  */
 static __always_inline bool is_handshake_untimed(const struct tcp_sock *tcp, bool connects)
 {

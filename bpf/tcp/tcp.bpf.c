@@ -34,8 +34,8 @@ int BPF_PROG(v6_connect_ret, struct sock *sk, void *to, int length, int result)
 }
 
 /*
- * The return value follows the arguments. It is volatile because the verifier rejects the read if
- * the compiler merges both.
+ * The return value follows the arguments. The value is volatile because the verifier rejects the
+ * read if the compiler merges both.
  */
 SEC("fexit/inet_csk_accept")
 int csk_accept_ret(unsigned long long *ctx)
@@ -51,8 +51,9 @@ int csk_accept_ret(unsigned long long *ctx)
 
 /*
  * Reads every socket with an account. Not used on v7.0 and later (0be08389c7f2 "bpf: Switch to
- * bpf_selem_unlink_nofail in bpf_local_storage_{map_free, destroy}"). Those kernels can detach a
- * storage from its socket while the iterator is about to read the socket, which crashes the kernel.
+ * bpf_selem_unlink_nofail in bpf_local_storage_{map_free, destroy}"). Kernels from v7.0 on can
+ * detach a storage from its socket while the iterator is about to read the socket, which crashes
+ * the kernel.
  */
 SEC("iter/bpf_sk_storage_map")
 int look_at_storage(struct bpf_iter__bpf_sk_storage_map *ctx)
@@ -235,8 +236,8 @@ int survey_sockets(struct bpf_iter__task_file *ctx)
 const volatile bool survey_looks = false;
 
 /*
- * Visits every TCP socket of a network namespace, listeners first. It runs after survey_sockets at
- * the start, for sockets that no process has in a file.
+ * Visits every TCP socket of a network namespace, listeners first. This iterator runs after
+ * survey_sockets at the start, for sockets that no process has in a file.
  */
 SEC("iter/tcp")
 int survey_tcp(struct bpf_iter__tcp *ctx)

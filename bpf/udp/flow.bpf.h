@@ -49,7 +49,10 @@ static __always_inline void count_packet(const struct packet *packet, struct tas
 		made.since = bpf_ktime_get_boot_ns();
 		/* User space may remove the flow before the time of this packet is set below. */
 		made.head.time = made.since;
-		/* Another CPU may insert its flow first. In that case the inserted flow is used. */
+		/*
+		 * Another CPU may insert its flow first. The flow that the other CPU inserted is
+		 * then used.
+		 */
 		bpf_map_update_elem(&with_flows, &key.socket, &one, BPF_ANY);
 		bpf_map_update_elem(&flows, &key, &made, BPF_NOEXIST);
 		flow = bpf_map_lookup_elem(&flows, &key);

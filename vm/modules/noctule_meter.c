@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * A meter whose true values are known: powercap zones whose energy this module computes from the
- * busy time of each CPU. It is test code for the virtual machines of `cargo xtask vm` and is not
- * shipped.
+ * busy time of each CPU. The module is test code for the virtual machines of `cargo xtask vm` and
+ * is not shipped.
  *
- * Each CPU is a package. It uses busy_mw while busy, plus more_mw for each CPU before it, and
- * idle_mw all the time. In every second tenth of a second, a ripple of ripple_mw is added. Memory
- * uses dram_busy_mw and dram_idle_mw. Counters wrap at range_uj. The sums in
+ * Each CPU is a package. A package uses busy_mw while busy, plus more_mw for each CPU before it,
+ * and idle_mw all the time. In every second tenth of a second, a ripple of ripple_mw is added.
+ * Memory uses dram_busy_mw and dram_idle_mw. Counters wrap at range_uj. The sums in
  * /sys/module/noctule_meter/parameters/truth do not wrap.
  */
 #include <linux/cpumask.h>

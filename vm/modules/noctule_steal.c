@@ -3,8 +3,8 @@
  * A host that takes a known amount of time. The kernel reads the clock of stolen time from its
  * hypervisor. This module makes that clock grow by `percent` of all time. A value written to
  * `step_ms` is added once. The CPUs are not really interrupted; only the clock shows it. This is
- * test code for the virtual machines of `cargo xtask vm`, whose emulator steals no time. It is not
- * shipped, and cannot be unloaded.
+ * test code for the virtual machines of `cargo xtask vm`, whose emulator steals no time. The module
+ * is not shipped, and cannot be unloaded.
  *
  * Symbols that paravirt.c does not export are looked up by name, as tracers do.
  */

@@ -1,5 +1,5 @@
-//! The first process of a virtual machine. It mounts what the tests need, runs them, reports how
-//! they ended, and powers the machine off.
+//! The first process of a virtual machine. This process mounts what the tests need, runs them,
+//! reports how they ended, and powers the machine off.
 //!
 //! A second process of the same program does the work, because the first process must reap every
 //! orphan. Otherwise orphans would stay zombies, and the tests count zombies.
