@@ -73,7 +73,8 @@ impl CpuWindow {
                 last: row.clone(),
             });
             known.last = row.clone();
-            // The first row of a CPU is the base of its counters. Its holders ran before the window.
+            // The first row of a CPU is the base of its counters. The holders in that row ran
+            // before the window.
             for &(group, ns) in row.holders.iter().filter(|_| !is_new) {
                 *self.holders.entry((row.cpu, group)).or_default() += ns;
                 if let Group::Cgroup(id) = group {

@@ -2,7 +2,8 @@
 //!
 //! Each stretch is divided into blocks of a few seconds. A group has three figures in each block: CPU use, run-queue
 //! latency summed over its threads, and the 99th percentile of its waits. The Mann-Whitney rank-sum test compares the
-//! values in the blocks of both stretches. It assumes nothing about their distribution, and is exact for few blocks.
+//! values in the blocks of both stretches. The test assumes nothing about the distribution of the values, and is exact
+//! for few blocks.
 //!
 //! Blocks are compared rather than single waits or seconds, because neighbouring values depend on each other. With many
 //! groups, some differ by chance. The Benjamini-Hochberg procedure bounds the false discovery rate of all tests

@@ -366,7 +366,8 @@ impl Totals {
             if place == 0 {
                 node = work;
             }
-            // Interrupt time is only known for the node. It is divided among packages in proportion to their work.
+            // Interrupt time is only known for the node, and is divided among packages in
+            // proportion to their work.
             let share = match node.seconds {
                 0.0 => 0.0,
                 all => work.seconds / all,

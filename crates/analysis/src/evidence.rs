@@ -71,8 +71,8 @@ pub struct Evidence {
     /// Longest wait caused by one nameable group, or by several groups below one path. Kernel threads do not count as a
     /// group.
     pub top_culprit_ns: u64,
-    /// Whether the group used up a quota ([`noctule_model::QuotaUse::binds`]). It could not have used the CPU time that
-    /// went to other groups.
+    /// Whether the group used up a quota ([`noctule_model::QuotaUse::binds`]). Such a group could not have used the CPU
+    /// time that went to other groups.
     pub quota_binds: bool,
     /// Wait for other groups that cost the group CPU time. If a quota binds, only waits for groups
     /// that share the quota are included.

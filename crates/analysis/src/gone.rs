@@ -9,7 +9,8 @@ use noctule_model::{
     Histogram, IdMap, IdSet, MemoryRow, ProcessId, ProcessRow, QuotaRow,
 };
 
-/// The last figures of rows that disappeared. They are added to the figures of the last batch.
+/// The last figures of rows that disappeared. These figures are added to the figures of the last
+/// batch.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Gone {
     cgroups: IdMap<CgroupId, CgroupRow>,

@@ -1,4 +1,4 @@
-//! The last minutes in memory, with one point for each batch. It feeds the charts.
+//! The last minutes in memory, with one point for each batch. The history feeds the charts.
 //!
 //! A point contains the growth between two batches, so the points of any range add up. The number
 //! of owners and pairs in a point is limited. Further owners and pairs are included only in the
@@ -30,7 +30,8 @@ pub use point::{NodePoint, Restart, TimePoint};
 pub use range::{OwnerSum, PairSum, SpanStep, TimeSpan, TimeSpanQuery, ZoneSum};
 pub use thin::Thinned;
 
-/// Number of an owner in the points of a history. It does not change while any point refers to it.
+/// Number of an owner in the points of a history. The number does not change while any point refers
+/// to it.
 pub type OwnerId = u32;
 
 /// Limits of a history.

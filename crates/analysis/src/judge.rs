@@ -45,7 +45,7 @@ const PROVISIONAL_NS: u64 = 1_000_000_000;
 /// Minimum number of windows for a baseline.
 const LEAST_WINDOWS: usize = 6;
 
-/// Judges every group at the end of each window. It must observe every batch, in order.
+/// Judges every group at the end of each window. The judge must observe every batch, in order.
 #[derive(Clone, Debug)]
 pub struct Judge {
     options: JudgeOptions,
@@ -53,7 +53,7 @@ pub struct Judge {
     histories: HashMap<Key, History>,
     /// Verdicts of the last window, other than quiet; `None` before the first window ends.
     last: Option<HashMap<Subject, VerdictKind>>,
-    /// Verdicts of the last window by row key. They add hysteresis to the thresholds.
+    /// Verdicts of the last window by row key. These verdicts add hysteresis to the thresholds.
     kinds: HashMap<Key, VerdictKind>,
 }
 
@@ -298,7 +298,8 @@ mod tests {
             last.cgroups[0].owner = Some(owner.clone());
             assert_eq!(verdict(&mut last), expected);
         }
-        // The group is removed in the middle of a window in which it was hurt. Its row is kept for a while.
+        // The group is removed in the middle of a window in which it was hurt. The row of the group
+        // is kept for a while.
         for expected in [hurt, hurt, quiet, quiet] {
             last.taken_ns += SECOND;
             assert_eq!(verdict(&mut last), Some(expected));

@@ -1,7 +1,8 @@
 //! Analyses batches with pure functions. The functions charge the figures of cgroups to subjects,
 //! build reports about two batches, determine the causes of waits, and judge each group that waits.
 //!
-//! This crate opens no files, reads no clock and prints nothing. Its input is batches, in order.
+//! This crate opens no files, reads no clock and prints nothing. The input of the crate is batches,
+//! in order.
 
 mod bar;
 mod cpus;

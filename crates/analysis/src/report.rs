@@ -138,8 +138,8 @@ impl ReportBuilder {
         for row in batch.exited.drain(..) {
             match self.exited.entry(row.id) {
                 Entry::Vacant(place) => drop(place.insert(row)),
-                // The exit was inferred because its record was missing. The record arrived late. It
-                // has only the remaining usage, but also the final group and name.
+                // The exit was inferred because its record was missing. The record arrived late. A
+                // late record has only the remaining usage, but also the final group and name.
                 Entry::Occupied(mut known) => {
                     let counters = known.get().counters.max(&row.counters);
                     let joules = known.get().joules.max(&row.joules);
@@ -170,8 +170,8 @@ impl ReportBuilder {
         self.ends().1.taken_ns
     }
 
-    /// Returns the report of the window so far. It is empty if there is only one batch. With `followed_only`, it
-    /// contains only processes of the command that the agent follows.
+    /// Returns the report of the window so far. The report is empty if there is only one batch.
+    /// With `followed_only`, it contains only processes of the command that the agent follows.
     pub fn report(&self, level: Level, followed_only: bool) -> Report {
         let last = self.last.as_ref().unwrap_or(&self.first);
         let rows = match level {

@@ -264,8 +264,8 @@ impl Rollup {
         self.cgroups.shrink_to(2 * self.cgroups.len());
     }
 
-    /// Charges the cgroups without a row on the kernel side. They share one histogram and one sum of waits for
-    /// neighbours.
+    /// Charges the cgroups without a row on the kernel side. These cgroups share one histogram and
+    /// one sum of waits for neighbours.
     fn charge_unnamed(&mut self, batch: &Batch) {
         let waits = self.waits.unnamed(&batch.waits);
         let connects = self.connects.unnamed(&batch.connects);

@@ -5,7 +5,7 @@ use noctule_model::{Batch, Cause, CgroupId, Counter, Counters, IdMap, Level};
 use crate::Party;
 use crate::report::{Key, key, owner_of};
 
-/// Collects the time line of one group. It must observe every batch, in order.
+/// Collects the time line of one group. The collector must observe every batch, in order.
 #[derive(Clone, Debug)]
 pub struct Strip {
     level: Level,

@@ -53,8 +53,8 @@ pub struct WaitReportRow {
     pub disk_rival: Option<(Party, f64)>,
     /// Threads that were still waiting at the end of the window.
     pub waiting: Waiting,
-    /// Other parties that had the CPU during the wait, most to blame first. Their sum is the wait
-    /// for neighbours and kernel threads.
+    /// Other parties that had the CPU during the wait, most to blame first. The sum of their parts
+    /// is the wait for neighbours and kernel threads.
     pub culprits: Vec<Culprit>,
     /// Preemptions by index of [`Preemptor`].
     pub preemptions: [u64; Preemptor::ALL.len()],
@@ -347,7 +347,8 @@ impl WaitReportRow {
 /// A row while it is being built.
 struct Draft {
     party: Party,
-    /// The cgroups of the group, or of its processes. Their quotas are looked up later.
+    /// The cgroups of the group, or of its processes. The quotas of these cgroups are looked up
+    /// later.
     members: Vec<Member>,
     counters: Counters,
     histogram: Histogram,

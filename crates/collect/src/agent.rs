@@ -6,8 +6,8 @@ use noctule_kernel::{CostWindow, ProgramHandle};
 use noctule_model::AgentCost;
 use procfs::process::Process;
 
-/// BPF statistics are enabled during one of this many batches. They add about 20 ns to each program
-/// run, so the average is below 1 ns.
+/// BPF statistics are enabled during one of this many batches. The statistics add about 20 ns to
+/// each program run, so the average is below 1 ns.
 const WINDOW_EVERY: u64 = 30;
 
 /// Measures the agent's own CPU time, and the cost of its programs if that is enabled.

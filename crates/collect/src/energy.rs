@@ -40,7 +40,8 @@ const PROBE_NS: u64 = 10_000_000_000;
 /// A point in time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Moment {
-    /// `CLOCK_MONOTONIC` in nanoseconds, the clock of the batches. It stops while the machine is suspended.
+    /// `CLOCK_MONOTONIC` in nanoseconds, the clock of the batches. This clock stops while the
+    /// machine is suspended.
     pub at_ns: u64,
     /// How long the machine was suspended since boot: `CLOCK_BOOTTIME` minus `CLOCK_MONOTONIC`.
     pub suspended_ns: u64,
@@ -186,7 +187,7 @@ impl Meters {
     }
 
     /// Reads every zone. Returns `None` if there is neither a meter nor a model. `node` and
-    /// `taken_ns` are from the batch. They are the input of the model.
+    /// `taken_ns` are from the batch. Both are the input of the model.
     pub fn read(&mut self, node: &Node, taken_ns: u64) -> Option<Energy> {
         if self.now_ns().saturating_sub(self.probed_ns) >= PROBE_NS {
             self.look();

@@ -154,8 +154,8 @@ impl EventSource {
     }
 
     /// Returns the cgroups that get no more rows for destinations, starting with this batch,
-    /// because there was no room for other cgroups. Their further destinations are counted in one
-    /// row until no other cgroup has been short of room for one minute.
+    /// because there was no room for other cgroups. Further destinations of these cgroups are
+    /// counted in one row until no other cgroup has been short of room for one minute.
     pub fn newly_bounded(&self) -> &[CgroupId] {
         self.counts.newly_bounded()
     }
@@ -299,8 +299,8 @@ impl EventSource {
         }
         match whole && !surveyed {
             true => Ok(()),
-            // A gap before the first list needs no comparison. That list will record everything,
-            // and nothing in it counts as new.
+            // A gap before the first list needs no comparison. The first list will record
+            // everything, and nothing in it counts as new.
             false if !self.listed => Ok(()),
             // Without a loss only sockets are compared. A process that was only moved into a group
             // did not start there.

@@ -14,8 +14,8 @@ pub(crate) struct GroupFiles {
     mount: PathBuf,
 }
 
-/// The open directory of one group. Its files belong to this group even if another group gets the
-/// same path.
+/// The open directory of one group. The files in the directory belong to this group even if another
+/// group gets the same path.
 pub(crate) struct GroupFolder(OwnedFd);
 
 impl GroupFiles {

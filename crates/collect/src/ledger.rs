@@ -84,7 +84,8 @@ impl<K: Hash + Eq, T: Default + Clone + for<'a> AddAssign<&'a T>> Ledger<K, T> {
     }
 }
 
-/// Groups that were released, and when. Their ids are not reused, but late figures may still refer to them.
+/// Groups that were released, and when. The ids of released groups are not reused, but late figures
+/// may still refer to them.
 pub(crate) struct Released<K> {
     grace_ns: u64,
     at: IdMap<K, u64>,

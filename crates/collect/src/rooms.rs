@@ -45,7 +45,7 @@ impl Rooms {
         }
     }
 
-    /// Sets the rooms in a batch. Its groups must have owners.
+    /// Sets the rooms in a batch. The groups of the batch must have owners.
     pub fn read(&mut self, batch: &mut Batch) {
         let least = batch.taken_ns.saturating_sub(self.taken_ns) / PART;
         self.taken_ns = batch.taken_ns;

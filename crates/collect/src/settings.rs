@@ -94,9 +94,9 @@ impl SettingFiles {
         (path != "/").then(|| weight().or_else(shares))?
     }
 
-    /// Returns whether the group runs only when nothing else needs the CPU. In that case the weight
-    /// of the group is irrelevant. Returns `None` for the root, if the controller is not enabled,
-    /// and before Linux 5.15.
+    /// Returns whether the group runs only when nothing else needs the CPU. The weight of such a
+    /// group is irrelevant. Returns `None` for the root, if the controller is not enabled, and
+    /// before Linux 5.15.
     pub fn idle(&self, path: &str) -> Option<bool> {
         let read = || Some(self.groups.text(path, "cpu.idle")?.trim() == "1");
         (path != "/").then(read)?

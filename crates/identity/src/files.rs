@@ -16,7 +16,7 @@ pub(crate) const USER_BYTES: u64 = 512 << 10;
 /// Why a file could not be used.
 #[derive(Debug)]
 pub(crate) enum Failure {
-    /// The file does not exist. It may not have been created yet, or it was removed.
+    /// The file does not exist: it may not have been created yet, or it was removed.
     Missing,
     /// The file exists but cannot be used, for this reason.
     Unusable(String),

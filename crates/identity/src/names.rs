@@ -58,8 +58,8 @@ pub(crate) struct Query {
     pub(crate) container: Option<String>,
     /// The unit of the container, if the container is a systemd-nspawn machine.
     pub(crate) machine_unit: Option<String>,
-    /// The user who chose the group's name. In that case only files of that user's runtimes are
-    /// read.
+    /// The user who chose the group's name. If there is such a user, only files of that user's
+    /// runtimes are read.
     pub(crate) user: Option<u32>,
 }
 

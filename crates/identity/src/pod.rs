@@ -25,8 +25,8 @@ fn by_slice(component: &str) -> Option<Pod> {
 }
 
 /// The kubelet's cgroupfs driver: `[<root>/]kubepods[/<level>]/pod<uid>`. A cgroup namespace may
-/// have cut off the components above the pod. In that case the form of the UID must suffice, and
-/// the level is unknown.
+/// have cut off the components above the pod. Without these components, the form of the UID must
+/// suffice, and the level is unknown.
 fn by_directory(component: &str, above: &[&str]) -> Option<Pod> {
     let uid = component.strip_prefix("pod")?;
     let anchored = above.iter().any(|c| c.contains("kubepods"));

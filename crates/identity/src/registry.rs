@@ -48,9 +48,9 @@ pub struct Registry {
     lookups: [Option<Asking>; Lane::ALL.len()],
     walked_ns: Option<u64>,
     walked_groups: usize,
-    /// Whether the mount shows only a subtree of the hierarchy. In that case the mount's paths
-    /// differ from the paths in the kernel's events, and a group that the mount does not show may
-    /// still exist.
+    /// Whether the mount shows only a subtree of the hierarchy. If so, the mount's paths differ
+    /// from the paths in the kernel's events, and a group that the mount does not show may still
+    /// exist.
     partial: bool,
     nobody: Arc<Owner>,
     /// Whether owners were found or named since the last call of [`Registry::take_changed`].

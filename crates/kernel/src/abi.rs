@@ -1,5 +1,5 @@
-//! Rust types for the structs that the BPF programs write. Their layout comes from the BTF of the
-//! objects, through the skeletons.
+//! Rust types for the structs that the BPF programs write. The layout of these types comes from the
+//! BTF of the objects, through the skeletons.
 
 use std::os::fd::BorrowedFd;
 

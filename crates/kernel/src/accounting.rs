@@ -378,8 +378,8 @@ impl Accounting {
     }
 
     /// Returns a descriptor that becomes readable when [`Accounting::drain`] should not wait for a
-    /// snapshot. That is the case if the ring buffer of ended processes is a quarter full, or if a
-    /// queue was throttled although no quota was known.
+    /// snapshot. The descriptor becomes readable if the ring buffer of ended processes is a quarter
+    /// full, or if a queue was throttled although no quota was known.
     pub fn wake_fd(&self) -> BorrowedFd<'_> {
         abi::epoll_fd(&self.ring)
     }

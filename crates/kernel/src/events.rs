@@ -65,7 +65,7 @@ pub struct EventsWanted {
 pub struct SharedMaps<'a> {
     /// Followed processes: thread group id, and start time of the leader.
     pub followed: BorrowedFd<'a>,
-    /// Ids of the wanted cgroups. Their descendants are also wanted.
+    /// Ids of the wanted cgroups. The descendants of these cgroups are also wanted.
     pub wanted_cgroups: BorrowedFd<'a>,
 }
 
@@ -321,8 +321,8 @@ impl Events {
     }
 
     /// Visits each open file of each process. Adopts sockets whose start no program saw, and
-    /// reports missed changes of other sockets. Then visits all TCP sockets, to find those without
-    /// a file. The filters are applied to new sockets at this point.
+    /// reports missed changes of other sockets. Afterwards visits all TCP sockets, to find those
+    /// without a file. The filters are applied to new sockets at this point.
     pub fn survey_sockets(&mut self) -> Result<(), Error> {
         let Some(sockets) = &mut self.sockets else {
             return Ok(());

@@ -402,7 +402,8 @@ fn task_storage(btf: &Btf<'_>) -> bool {
 }
 
 /// Returns whether the type has a member of that name, including members of anonymous structs and
-/// unions. Those exist if the layout is randomized, or if a vendor used reserved space.
+/// unions. Anonymous structs and unions exist if the layout is randomized, or if a vendor used
+/// reserved space.
 fn has_member(btf: &Btf<'_>, composite: &Composite<'_>, name: &str) -> bool {
     composite.iter().any(|member| match member.name {
         Some(found) => found == name,

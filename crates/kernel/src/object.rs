@@ -185,7 +185,8 @@ impl ForeignObject {
             .collect()
     }
 
-    /// Returns the maps that the object wants to pin (`LIBBPF_PIN_BY_NAME`). They are not pinned.
+    /// Returns the maps that the object wants to pin (`LIBBPF_PIN_BY_NAME`). These maps are not
+    /// pinned.
     pub fn pins(&self) -> &[String] {
         &self.pins
     }

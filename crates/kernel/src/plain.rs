@@ -223,7 +223,7 @@ pub struct Refused {
     pub log: String,
 }
 
-/// A loaded program. It is unloaded when this value and its attachments are dropped.
+/// A loaded program. The program is unloaded when this value and its attachments are dropped.
 #[derive(Debug)]
 pub struct LoadedProgram {
     fd: OwnedFd,

@@ -111,7 +111,7 @@ pub(crate) const FILE_OPENS: [Way; 3] = [
 
 const SOFTIRQS: &[Way] = &[way("softirq_entry", "softirq_entry", "")];
 
-/// The ways to try, in order. The first one that can be attached is used.
+/// The ways to try, in order. The first way that works is used.
 #[derive(Clone, Debug)]
 pub struct Plan {
     /// Ways to count page-cache reads.

@@ -14,7 +14,7 @@ const MOST_HELD: usize = 64;
 
 /// All figures that the sources measured at one moment.
 ///
-/// Counters are absolute and never decrease. They start at 0 when the agent starts, or when the
+/// Counters are absolute and never decrease. Counters start at 0 when the agent starts, or when the
 /// process starts if that is later. A sink that misses a batch loses resolution but no counts.
 #[derive(Clone, Debug, Default)]
 pub struct Batch {
@@ -24,8 +24,8 @@ pub struct Batch {
     pub time_unix_ns: u64,
     /// `CLOCK_MONOTONIC` at the snapshot, in nanoseconds.
     pub taken_ns: u64,
-    /// Wall-clock time of boot, in nanoseconds since 1970. It converts [`ProcessId::start_ns`] to a
-    /// date.
+    /// Wall-clock time of boot, in nanoseconds since 1970. This time converts
+    /// [`ProcessId::start_ns`] to a date.
     pub boot_unix_ns: u64,
     /// The whole machine.
     pub node: Node,
@@ -48,8 +48,8 @@ pub struct Batch {
     pub waits: Vec<WaitRow>,
     /// Histogram of waits of all groups, including groups that no longer have a row.
     pub all_waits: Histogram,
-    /// Histogram of connect times for each group, from the call to the end of the handshake. It is
-    /// empty if TCP is not measured.
+    /// Histogram of connect times for each group, from the call to the end of the handshake. The
+    /// histogram is empty if TCP is not measured.
     pub connects: Vec<WaitRow>,
     /// Histogram of connect times of all groups, including groups that no longer have a row.
     pub all_connects: Histogram,
@@ -154,11 +154,11 @@ pub struct Node {
     /// How much of the elapsed time the CPU was idle. This includes interrupts that arrive on an
     /// idle CPU.
     pub idle_ns: u64,
-    /// Time taken by interrupts, up to the last switch of each CPU. It is `None` unless the kernel
+    /// Time taken by interrupts, up to the last switch of each CPU. `None` unless the kernel
     /// measures interrupt time (CONFIG_IRQ_TIME_ACCOUNTING).
     pub interrupt_ns: Option<u64>,
-    /// Time taken by the host (steal). It is `None` unless the kernel separates steal time from the
-    /// CPU time of the running task (CONFIG_PARAVIRT_TIME_ACCOUNTING).
+    /// Time taken by the host (steal). `None` unless the kernel separates steal time from the CPU
+    /// time of the running task (CONFIG_PARAVIRT_TIME_ACCOUNTING).
     pub steal_ns: Option<u64>,
     /// Steal time up to the last switch of each CPU, on kernels that count steal time as CPU time
     /// of the running task or as idle time. Used and idle time include it.
@@ -181,8 +181,8 @@ pub struct Node {
 }
 
 impl Node {
-    /// Returns the elapsed time that is neither idle nor charged to a process. It consists of
-    /// interrupt and steal time that the kernel separates from tasks, and of the time of threads
+    /// Returns the elapsed time that is neither idle nor charged to a process. This time consists
+    /// of interrupt and steal time that the kernel separates from tasks, and of the time of threads
     /// that exited during the snapshot, which is charged one batch later. Elapsed = processes +
     /// idle + remainder.
     pub fn remainder_ns(&self) -> u64 {

@@ -57,8 +57,8 @@ named_values! {
     }
 }
 
-/// A monotonic counter. Its position equals the position in the kernel side's `enum counter`, which
-/// the `kernel` crate checks at compile time.
+/// A monotonic counter. The position of a counter equals its position in the kernel side's `enum
+/// counter`, which the `kernel` crate checks at compile time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Counter {
     /// Nanoseconds on a CPU, as the scheduler accounts them.
@@ -212,7 +212,7 @@ impl Counters {
 
     /// Returns the average frequency while these counters grew, in hertz: cycles / reference cycles
     /// x nominal frequency. If the machine lacks reference cycles or their frequency, returns
-    /// cycles / CPU time. That value is too low if a hypervisor or interrupts take some of the
+    /// cycles / CPU time. The quotient is too low if a hypervisor or interrupts take some of the
     /// time. Returns `None` if cycles are not measured or no thread ran.
     pub fn frequency_hertz(&self, measured: Measured, nominal_hertz: Option<u64>) -> Option<f64> {
         let ratio = |cycles: u64, base: u64| (base > 0).then(|| cycles as f64 / base as f64);

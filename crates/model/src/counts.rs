@@ -9,8 +9,8 @@ pub trait Cumulative: Clone + Default + PartialEq + for<'a> AddAssign<&'a Self> 
     #[must_use]
     fn since(&self, earlier: &Self) -> Self;
 
-    /// Returns whether any counter is smaller than in `earlier`. In that case the source dropped
-    /// the row in between and restarted it from 0.
+    /// Returns whether any counter is smaller than in `earlier`. If so, the source dropped the row
+    /// in between and restarted it from 0.
     fn began_anew(&self, earlier: &Self) -> bool {
         earlier.since(self) != Self::default()
     }

@@ -2,8 +2,8 @@
 
 use crate::Group;
 
-/// An online CPU. Its times only cover periods in which the agent was running and the CPU was
-/// online.
+/// An online CPU. The times of a CPU only cover periods in which the agent was running and the CPU
+/// was online.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CpuRow {
     /// The kernel's number of the CPU.
@@ -14,10 +14,10 @@ pub struct CpuRow {
     /// [`crate::Node::idle_ns`], this also includes switches around a process that the kernel hides
     /// from tracing programs.
     pub idle_ns: u64,
-    /// Time taken by interrupts, up to the CPU's last switch. It is `None` unless the kernel
-    /// measures interrupt time (CONFIG_IRQ_TIME_ACCOUNTING).
+    /// Time taken by interrupts, up to the CPU's last switch. `None` unless the kernel measures
+    /// interrupt time (CONFIG_IRQ_TIME_ACCOUNTING).
     pub interrupt_ns: Option<u64>,
-    /// Time taken by the host (steal), up to the CPU's last switch. It is `None` unless the kernel
+    /// Time taken by the host (steal), up to the CPU's last switch. `None` unless the kernel
     /// measures steal time (CONFIG_PARAVIRT).
     pub steal_ns: Option<u64>,
     /// Groups that had the CPU since the previous batch, in nanoseconds, longest first. These

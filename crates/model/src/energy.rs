@@ -74,11 +74,11 @@ pub enum Unread {
 /// A reading of a zone.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ZoneReading {
-    /// Energy since the agent first read the zone, in microjoules. It never decreases, because noctule corrects for
-    /// wraps of the meter's counter.
+    /// Energy since the agent first read the zone, in microjoules. The energy never decreases,
+    /// because noctule corrects for wraps of the meter's counter.
     pub energy_uj: u64,
-    /// `CLOCK_MONOTONIC` just before the read that returned `energy_uj`, in nanoseconds. It can
-    /// precede the batch by the sampling interval of a power sensor, or by more if reads fail.
+    /// `CLOCK_MONOTONIC` just before the read that returned `energy_uj`, in nanoseconds. The read
+    /// can precede the batch by the sampling interval of a power sensor, or by more if reads fail.
     pub before_ns: u64,
     /// `CLOCK_MONOTONIC` just after that read.
     pub after_ns: u64,

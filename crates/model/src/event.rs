@@ -17,8 +17,8 @@ pub use udp::{DnsAnswer, DnsQuery, DnsQuestion, UdpFlow};
 pub struct Event {
     /// Wall-clock time of the event, in nanoseconds since 1970.
     pub time_unix_ns: u64,
-    /// The process that caused the event. It is `None` for a gap, and for a socket that is older
-    /// than the agent and that no process has open.
+    /// The process that caused the event. `None` for a gap, and for a socket that is older than the
+    /// agent and that no process has open.
     pub process: Option<EventProcess>,
     /// How the agent learned of the event.
     pub origin: Origin,
@@ -155,7 +155,7 @@ pub enum What {
         /// The error (errno) of a failed change.
         error: Option<i32>,
     },
-    /// A DNS query, with or without a response. It is boxed because it is rare and large.
+    /// A DNS query, with or without a response. The query is boxed because it is rare and large.
     DnsQuery(Box<DnsQuery>),
     /// Traffic of a UDP socket with one peer.
     UdpFlow(UdpFlow),
@@ -303,8 +303,8 @@ pub struct FilePath {
     pub bytes: Vec<u8>,
     /// Whether the path was too long for the kernel side, so that only its last part is here.
     pub truncated: bool,
-    /// Whether the file had no directory entry left. In that case the path is the last one of the
-    /// file.
+    /// Whether the file had no directory entry left. If it had none, the path is the last one of
+    /// the file.
     pub deleted: bool,
     /// Whether the file is not below the root of the process, because it is in a detached mount or
     /// outside the process's chroot.

@@ -30,8 +30,8 @@ impl EventRoom {
 
     /// Reserves room for the event and returns whether there was room. After the first refusal, all
     /// events are refused until [`Self::clear`], so that losses form one gap. File and UDP events
-    /// can arrive in bursts of tens of thousands. They are refused earlier, so that they leave room
-    /// for other events.
+    /// can arrive in bursts of tens of thousands. Such events are refused earlier, so that they
+    /// leave room for other events.
     pub fn admit(&mut self, event: &Event, size: usize) -> bool {
         let bulk = is_bulk(&event.what);
         let most = match bulk {

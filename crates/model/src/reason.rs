@@ -211,11 +211,11 @@ pub struct QuotaUse {
     pub periods: u64,
     /// Periods in which the quota ran out.
     pub throttled_periods: u64,
-    /// Share of the row's CPU demand that belongs to its members below the group with the quota. It
-    /// is 1 if the row itself or an ancestor has the quota.
+    /// Share of the row's CPU demand that belongs to its members below the group with the quota.
+    /// The share is 1 if the row itself or an ancestor has the quota.
     pub part: f64,
-    /// Share of the allowance that the groups below used while they ran or waited for a CPU. It can
-    /// exceed 1, because the first or last period may lie partly outside the window.
+    /// Share of the allowance that the groups below used while they ran or waited for a CPU. The
+    /// share can exceed 1, because the first or last period may lie partly outside the window.
     pub used: f64,
     /// Upper limit of the row's gain, relative to its use, if no group outside the quota had used
     /// the CPU. The gain consists of the waits before the quota ran out, but is at most the unused

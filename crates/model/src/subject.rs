@@ -39,8 +39,8 @@ pub struct SubjectRow {
     /// The culprits of the subject's waits, in order. The sum is the subject's wait for neighbours
     /// and kernel threads, except for culprits that are no longer subjects.
     pub blame: Vec<SubjectBlame>,
-    /// Verdict on the last judged window. It is `None` before the first window ends, and if no
-    /// verdicts are computed (`Judge::mark` of noctule-analysis).
+    /// Verdict on the last judged window. `None` before the first window ends, and if no verdicts
+    /// are computed (`Judge::mark` of noctule-analysis).
     pub verdict: Option<VerdictKind>,
 }
 
@@ -81,8 +81,9 @@ pub enum Blamed {
 pub struct SubjectBlame {
     /// The culprit.
     pub culprit: Blamed,
-    /// Time that the subject waited for the culprit since both are known, in nanoseconds. It never
-    /// decreases. If room is scarce, a pair without recent growth is dropped and restarts from 0.
+    /// Time that the subject waited for the culprit since both are known, in nanoseconds. The time
+    /// never decreases. If room is scarce, a pair without recent growth is dropped and restarts
+    /// from 0.
     pub wait_ns: u64,
 }
 
@@ -91,6 +92,6 @@ pub struct SubjectBlame {
 pub struct SubjectDestination {
     /// The remote address.
     pub destination: SocketAddr,
-    /// Counts since the destination got its row. They never decrease.
+    /// Counts since the destination got its row. The counts never decrease.
     pub counters: DestinationCounters,
 }

@@ -25,7 +25,8 @@ struct Point {
 pub(super) struct Metered {
     /// Energy in microjoules.
     pub(super) energy_uj: u64,
-    /// Whether energy is missing or came late. If so, the tick cannot be used to measure power.
+    /// Whether energy of the tick is missing or came late. Such a tick cannot be used to measure
+    /// power.
     pub(super) gap: bool,
     /// If energy since the previous reading was lost, how much of the time before the batch counts,
     /// in nanoseconds. Energy for the remaining time is never charged.

@@ -110,9 +110,9 @@ impl Fit {
         // error is luck.
         let error = self.error().hypot(LEAST_ERROR * mean_watts);
         let noise = 2.0 * error * (squares / spread).sqrt();
-        // Errors in the measured load make the fitted slope too flat. The slope from regressing
-        // load on power is an upper bound for the true slope. That slope is too steep by the
-        // fraction of the variance that the fit does not explain.
+        // Errors in the measured load make the fitted slope too flat. The slope from regressing load on power is an
+        // upper bound for the true slope. The bound is too steep by the fraction of the variance that the fit does not
+        // explain.
         let too_flat = (mean_watts - self.idle_watts()) * error * error / explained;
         let kinds = KINDS_OF_WORK * work * sum / spread.sqrt();
         (explained > 0.0).then_some(noise + too_flat + kinds)
@@ -137,7 +137,8 @@ impl Fit {
     /// error.
     fn solve(&self) -> Vector {
         let mut normal = self.normal;
-        // Adds the prior for the cost of shared work. Its weight vanishes as data accumulates.
+        // Adds the prior for the cost of shared work. The weight of the prior vanishes as data
+        // accumulates.
         let both = PRIOR_TICKS * normal[1][1].min(normal[2][2]) / self.weight().max(1.0);
         normal[1][1] += both * SHARED_COST * SHARED_COST;
         normal[1][2] -= both * SHARED_COST;

@@ -2,7 +2,7 @@
 
 use noctule_model::ZoneKind;
 
-/// Bins of load. They are narrow near idle: bin n ends at ((n + 1) / BINS)².
+/// Bins of load. The bins are narrow near idle: bin n ends at ((n + 1) / BINS)².
 const BINS: usize = 24;
 /// Number of ticks that a bin keeps.
 const DEPTH: usize = 24;

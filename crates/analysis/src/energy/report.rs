@@ -24,8 +24,8 @@ pub struct ZoneReport {
     pub account: ZoneAccount,
     /// Half-width of the relative error of the active energy; `None` if there was no active energy.
     pub error_ratio: Option<f64>,
-    /// Whether the meter did not move although the zone always uses power. In that case the window
-    /// is too short for the meter, so the energy is unknown.
+    /// Whether the meter did not move although the zone always uses power. If it did not, the
+    /// window is too short for the meter, so the energy is unknown.
     pub still: bool,
     /// Whether the meter could be read at the end of the window.
     pub state: FeatureState,

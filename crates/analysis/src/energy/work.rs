@@ -80,7 +80,7 @@ impl Work {
             seconds,
             shared_seconds: self.shared_seconds * factor,
             gigacycles: self.gigacycles * factor,
-            // Interrupts are charged by time. Their cache misses are unknown.
+            // Interrupts are charged by time. The cache misses of interrupts are unknown.
             megamisses: 0.0,
         }
     }
@@ -95,7 +95,8 @@ impl std::ops::AddAssign<&Work> for Work {
     }
 }
 
-/// Like `powf`, for the tested exponents, which are multiples of a half. It is called for every row at each tick.
+/// Like `powf`, for the tested exponents, which are multiples of a half. This function is called
+/// for every row at each tick.
 fn power(base: f64, exponent: f64) -> f64 {
     let whole = base.powi(exponent as i32);
     if exponent.fract() == 0.0 {

@@ -133,8 +133,8 @@ struct Weights {
     doubt: Doubt,
 }
 
-/// Weights of ticks in which the meter did not move. Their energy comes with the next step of the
-/// meter.
+/// Weights of ticks in which the meter did not move. The energy of these ticks comes with the next
+/// step of the meter.
 #[derive(Debug, Default)]
 struct Owed {
     processes: IdMap<ProcessId, f64>,
@@ -167,8 +167,8 @@ pub(super) struct ZoneState {
     span: Span,
     owed: Option<Owed>,
     still: bool,
-    /// Whether the readings had a gap since the meter last advanced. If so, the energy of the gap
-    /// is late or lost.
+    /// Whether the readings had a gap since the meter last advanced. The energy of such a gap is
+    /// late or lost.
     gap: bool,
     debt_uj: f64,
     watts: Option<f64>,
@@ -325,9 +325,9 @@ impl ZoneState {
         counted_ns as f64 / 1e9
     }
 
-    /// Handles a tick in which the meter did not move. Its work waits for the next step of the
-    /// meter, unless the meter has stopped. `counted` is how much of the tick that step covers, in
-    /// seconds.
+    /// Handles a tick in which the meter did not move. The work of the tick waits for the next step
+    /// of the meter, unless the meter has stopped. `counted` is how much of the tick that step
+    /// covers, in seconds.
     fn wait(&mut self, tick: &Tick, counted: f64) {
         if self.still || self.span.seconds > STILL_SECONDS {
             self.still = true;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use noctule_model::{Event, ExitStatus, Origin, TcpChange, What};
 
-/// Limits of an event log. They apply to rare and to ordinary events separately.
+/// Limits of an event log. The limits apply to rare and to ordinary events separately.
 #[derive(Clone, Copy, Debug)]
 pub struct EventLogLimits {
     /// Maximum number of events.

@@ -54,8 +54,8 @@ pub struct PointRows {
 #[derive(Clone, Debug, Default)]
 pub struct PackedRows {
     rows: Box<[u8]>,
-    /// Lengths of waits. They are packed separately, because few queries need them, and only for
-    /// one owner.
+    /// Lengths of waits. The lengths are packed separately, because few queries need them, and only
+    /// for one owner.
     lengths: Box<[u8]>,
 }
 

@@ -29,8 +29,8 @@ pub struct TimeSpanQuery {
 /// Sums over a time range. A point is spread over the steps that it covers.
 #[derive(Clone, Debug, Default)]
 pub struct TimeSpan {
-    /// Start of the first step, in nanoseconds since 1970. It is a multiple of the step length, so that step boundaries
-    /// do not depend on when the query is made.
+    /// Start of the first step, in nanoseconds since 1970. The start is a multiple of the step
+    /// length, so that step boundaries do not depend on when the query is made.
     pub from_unix_ns: u64,
     /// Length of a step, in nanoseconds.
     pub step_ns: u64,
@@ -181,8 +181,8 @@ impl TimelineView {
         range
     }
 
-    /// Returns the length of a step. The length is at least the median length of the points. It is
-    /// a whole number of seconds, so that step boundaries do not move over time.
+    /// Returns the length of a step. The length is at least the median length of the points, and a
+    /// whole number of seconds, so that step boundaries do not move over time.
     fn step_ns(&self, query: &TimeSpanQuery) -> u64 {
         let length = query.to_unix_ns.saturating_sub(query.from_unix_ns);
         let step_ns = length.div_ceil(query.steps.max(1) as u64);

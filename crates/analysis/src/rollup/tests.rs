@@ -314,8 +314,8 @@ fn nothing_goes_down_when_groups_and_cells_go() {
     };
     let steps = [
         (1, some(&[1, 5]), vec![cell(1, group(5), 100)]),
-        // The culprit was removed. Its cell was moved to the unnamed cell, which grew at the same
-        // time.
+        // The culprit was removed. The culprit's cell was moved to the unnamed cell, which grew at
+        // the same time.
         (2, some(&[1]), vec![cell(1, Group::Unnamed, 130)]),
         (3, some(&[1]), vec![cell(1, Group::Unnamed, 140)]),
         (20, some(&[1]), vec![cell(1, Group::Unnamed, 140)]),

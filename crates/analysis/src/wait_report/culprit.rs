@@ -20,8 +20,8 @@ impl WaitReportRow {
         self.verdict.culprit.as_ref().or(most.map(|it| &it.party))
     }
 
-    /// Returns the path of the group whose weight matters to the row. That is the main culprit or,
-    /// if its path is unknown, the first other culprit that is worth naming.
+    /// Returns the path of the group whose weight matters to the row. This group is the main
+    /// culprit or, if its path is unknown, the first other culprit that is worth naming.
     pub fn rival(&self) -> Option<&str> {
         let main = self.main_culprit()?;
         let others = self.culprits.iter();

@@ -196,8 +196,8 @@ impl Releases {
     }
 
     /// Computes the times of a class, which add up to `blocked_ns`. The parts are read after
-    /// `blocked_ns`, so their sum can slightly exceed it. In that case each part is reduced in
-    /// proportion.
+    /// `blocked_ns`, so their sum can slightly exceed it. If the sum exceeds it, each part is
+    /// reduced in proportion.
     fn close(&self, own: &Key, class: BlockClass, blocked_ns: u64, parts: &Parts) -> Released {
         let ended = parts
             .by

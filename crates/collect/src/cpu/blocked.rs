@@ -10,7 +10,8 @@ pub(super) struct BlockedThreads {
     threads: IdMap<u32, Block>,
     processes: IdMap<ProcessId, Blocked>,
     cgroups: IdMap<CgroupId, Blocked>,
-    /// Threads that blocked after the snapshot was taken. They are included in the next snapshot.
+    /// Threads that blocked after the snapshot was taken. Such threads are included in the next
+    /// snapshot.
     later: Vec<(u32, Block)>,
     now_ns: u64,
 }

@@ -1,5 +1,5 @@
-//! Reads processes that are in /proc but hidden from tracing programs. Their CPU time is read from
-//! their CPU clocks, so that it is not counted as interrupts and steal.
+//! Reads processes that are in /proc but hidden from tracing programs. The CPU time of hidden
+//! processes is read from their CPU clocks, so that it is not counted as interrupts and steal.
 
 use std::collections::{HashMap, HashSet};
 use std::os::unix::fs::MetadataExt as _;
@@ -57,8 +57,8 @@ impl Hidden {
         }
     }
 
-    /// Returns whether PIDs in /proc differ from PIDs of the kernel side. In that case /proc only
-    /// shows the processes of a PID namespace.
+    /// Returns whether PIDs in /proc differ from PIDs of the kernel side. If they differ, /proc
+    /// only shows the processes of a PID namespace.
     pub(super) fn is_in_namespace(&self) -> bool {
         self.hierarchy.is_none()
     }

@@ -415,7 +415,7 @@ mod tests {
         let mut node = NodeTime::new(0, Scheduler::default());
         let both = at(100, &[(0, 50, 0, 7), (1, 50, 50, 0)]);
         assert_eq!(times(&mut node, &both), (2, 200, 100));
-        // CPU 1 goes offline. Its slot is not read and still has the idle task.
+        // CPU 1 goes offline. The slot of an offline CPU is not read and still has the idle task.
         let one = at(200, &[(0, 50, 0, 7)]);
         assert_eq!(times(&mut node, &one), (1, 300, 100));
         // CPU 1 comes back. The time while it was offline counts neither as elapsed nor as idle.

@@ -8,8 +8,8 @@ use noctule_model::{CgroupId, Comm, Counters, IdMap, IdSet, ProcessId, ProcessRo
 use super::blocked::BlockedThreads;
 use super::by_package::Parts;
 
-/// Minimum number of batches for which a process is kept after it has disappeared. Its exit record
-/// arrives late, and only has the usage that no batch has shown.
+/// Minimum number of batches for which a process is kept after it has disappeared. The exit record
+/// of the process arrives late, and only has the usage that no batch has shown.
 const MISSED: u32 = 3;
 
 /// Maximum number of rows for ended processes in one batch. Each row takes about 1 KiB, so many

@@ -74,9 +74,9 @@ impl Registry {
         true
     }
 
-    /// Returns whether that group exists at another path. Its removal may not have been reported,
-    /// so the hierarchy is checked. With a partial mount, this can only rely on the kernel's
-    /// events.
+    /// Returns whether that group exists at another path. The removal of the group may not have
+    /// been reported, so the hierarchy is checked. With a partial mount, this can only rely on the
+    /// kernel's events.
     fn holds_elsewhere(&self, holder: CgroupId, top: &str) -> bool {
         let Some(group) = self.groups.get(&holder) else {
             return false;

@@ -96,7 +96,7 @@ fn removed(id: u64) -> CgroupEvent {
     CgroupEvent::Removed { id: CgroupId(id) }
 }
 
-/// Waits until the condition holds. Meanwhile the registry's time does not advance.
+/// Waits until the condition holds. The registry's time does not advance during the wait.
 fn settle(registry: &mut Registry, now_ns: u64, what: &str, done: impl Fn(&Registry) -> bool) {
     let start = Instant::now();
     loop {

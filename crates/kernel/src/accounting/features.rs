@@ -44,8 +44,8 @@ pub(super) fn moves(error: Option<&libbpf_rs::Error>, facts: &Facts) -> Feature 
     Feature::degraded(id, reason)
 }
 
-/// Returns the status of CPU time. It is degraded if the scheduler's clock cannot be read, or if
-/// the kernel rejects the programs that list threads, which makes each batch more expensive.
+/// Returns the status of CPU time. CPU time is degraded if the scheduler's clock cannot be read, or
+/// if the kernel rejects the programs that list threads, which makes each batch more expensive.
 pub(super) fn cpu_time(facts: &Facts, unlisted: Option<&Error>) -> Feature {
     let id = FeatureId::CpuTime;
     let how = "task iterator; idle time from sched_switch";

@@ -1,5 +1,6 @@
 //! Manages the program at wake-ups. Most kernels need it only while a group has a CPU quota, or
-//! never. It is the most expensive program, because it runs as often as the program at switches.
+//! never. No other program is as expensive, because this one runs as often as the program at
+//! switches.
 
 use libbpf_rs::Link;
 

@@ -2,11 +2,11 @@
 //! to read. The BPF programs list them (`bpf/switch/listed.bpf.h`), so a sleeping thread costs
 //! nothing.
 //!
-//! Occasionally a walk visits all threads. It reports the living processes, and lists threads that
-//! no program has listed. The kernel needs about 0.4 us per thread. With few threads, every
-//! snapshot includes a walk. With more threads, walks are less frequent, so that they use only a
-//! small fraction of a CPU. Before Linux 6.2 threads cannot be looked up by pid, so every snapshot
-//! walks over all threads and reads each.
+//! Occasionally a walk visits all threads. Such a walk reports the living processes, and lists
+//! threads that no program has listed. The kernel needs about 0.4 us per thread. With few threads,
+//! every snapshot includes a walk. With more threads, walks are less frequent, so that they use
+//! only a small fraction of a CPU. Before Linux 6.2 threads cannot be looked up by pid, so every
+//! snapshot walks over all threads and reads each.
 
 use std::os::fd::AsFd as _;
 
@@ -78,7 +78,7 @@ pub(super) struct Living {
 }
 
 impl Walk {
-    /// Attaches the loaded iterators. Their object is not needed afterwards.
+    /// Attaches the loaded iterators. The object of the iterators is not needed afterwards.
     pub(super) fn attach(
         iterators: &SwitchSkel<'static>,
         lists_threads: bool,

@@ -174,7 +174,7 @@ pub(super) fn sockets(
     }
 }
 
-/// Attaches the object. Some kernels load programs but refuse to attach them. In that case, this
+/// Attaches the object. Some kernels load programs but refuse to attach them. On such kernels, this
 /// function attaches as many programs as possible.
 fn attach_most(
     loaded: LoadedTcp,

@@ -34,7 +34,7 @@ impl RawSocket {
         Ok(socket)
     }
 
-    /// Opens a socket with a classic filter. It does not receive packets yet.
+    /// Opens a socket with a classic filter. The socket does not receive packets yet.
     pub(super) fn with_filter(filter: &[ClassicInsn]) -> io::Result<Self> {
         let socket = Self::open()?;
         let mut insns: Vec<libc::sock_filter> = filter

@@ -24,7 +24,7 @@ pub struct DnsQuestion {
     /// The name as sent, without a trailing dot. A dot within a label is preceded by a backslash.
     /// `.` is the root.
     pub name: Vec<u8>,
-    /// Whether the name is truncated or invalid. In that case the type is unknown.
+    /// Whether the name is truncated or invalid. The type of such a query is unknown.
     pub truncated: bool,
     /// The record type, such as 1 for A.
     pub kind: u16,
