@@ -117,8 +117,8 @@ pub(crate) fn processes(facts: &Facts) -> Feature {
     )
 }
 
-/// At startup, warns of processes that the kernel hides. Their CPU time appears only in the
-/// machine's totals.
+/// At startup, warns of processes that the kernel hides. The CPU time of hidden processes appears
+/// only in the machine's totals.
 pub(crate) fn warn_of_hidden(facts: &Facts) {
     let processes = processes(facts);
     if processes.state != FeatureState::On {
@@ -148,7 +148,7 @@ pub(crate) fn not_asked_for(id: FeatureId) -> Feature {
 /// The reason of a feature that works, but was not enabled.
 pub(crate) const NOT_ASKED_FOR: &str = "not enabled";
 
-/// Handles features that were enabled only for a trial. Those that worked are set to off, with
+/// Handles features that were enabled only for a trial. Features that worked are set to off, with
 /// advice. A feature that failed keeps its reason.
 pub(crate) fn withdraw(features: &mut [Feature], asked: &[FeatureId]) {
     let works = |feature: &Feature| feature.state != FeatureState::Off;

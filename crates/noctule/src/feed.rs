@@ -1,7 +1,7 @@
 //! The data of the API: the last batches, the history of some minutes, and the last events.
 //!
-//! The pipeline's thread publishes data, and the web server's thread responds to clients. They
-//! share a lock, which each holds only while it exchanges pointers.
+//! The pipeline's thread publishes data, and the web server's thread responds to clients. The two
+//! threads share a lock, which each holds only while it exchanges pointers.
 
 mod groups;
 mod looked_at;
@@ -323,7 +323,7 @@ impl Feed {
         Ok(json::node_json(&self.node_report()?, &facts))
     }
 
-    /// Returns the properties of a process. Its files are read at the next batch.
+    /// Returns the properties of a process. The files of the process are read at the next batch.
     fn process(&self, query: &Query) -> Result<String, Refusal> {
         let pid = pid_query(query)?;
         let Window { last, .. } = self.window()?;

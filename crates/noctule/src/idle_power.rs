@@ -184,8 +184,8 @@ impl IdleFile {
 }
 
 /// Idle power as a share of full power, by processor. The values are from SPECpower_ssj2008 as
-/// collected by Cloud Carbon Footprint (minimum and maximum watts per thread). They apply to whole
-/// servers; a package alone can have a lower share.
+/// collected by Cloud Carbon Footprint (minimum and maximum watts per thread). The values apply to
+/// whole servers; a package alone can have a lower share.
 const PUBLISHED: [(&str, u32, &[u32], f64); 9] = [
     ("GenuineIntel", 6, &[0x2a, 0x2d], 2.17 / 8.58),
     ("GenuineIntel", 6, &[0x3a, 0x3e], 3.04 / 8.25),

@@ -342,8 +342,8 @@ impl Renewal {
     }
 
     fn read(&mut self) {
-        // A file can be partially written, or a key can be newer than its certificate. In that case
-        // the next change triggers another read.
+        // A file can be partially written, or a key can be newer than its certificate. The next
+        // change then triggers another read.
         self.files = self.otlp.files();
         match self.otlp.tls() {
             Ok(tls) => {

@@ -22,7 +22,7 @@ const PARTIAL_BYTES: usize = 2 << 20;
 /// Maximum number of such pages.
 const MOST_PARTIAL: usize = 16;
 
-/// A page in which new series have the value 0. It is empty until it is generated.
+/// A page in which new series have the value 0. The page is empty until it is generated.
 struct Partial {
     exposition: Exposition,
     view: View,

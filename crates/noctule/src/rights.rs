@@ -1,9 +1,9 @@
 //! Capabilities of each thread. No capability is effective when it is not needed.
 //!
-//! CAP_DAC_READ_SEARCH can open every file. It must never be effective while a file specified by
-//! the user is opened (`--config`, `-o`). Otherwise any user could read root's files with a binary
-//! that has this capability through `setcap`. Root's capabilities are unchanged at startup, because
-//! root can open the files without them.
+//! CAP_DAC_READ_SEARCH can open every file. This capability must never be effective while a file
+//! specified by the user is opened (`--config`, `-o`). Otherwise any user could read root's files
+//! with a binary that has this capability through `setcap`. Root's capabilities are unchanged at
+//! startup, because root can open the files without them.
 
 use std::fmt::Display;
 use std::marker::PhantomData;

@@ -167,8 +167,8 @@ impl Watch {
         }
         let mut files = Files::default();
         let read = read(&self.path, &mut files);
-        // A file can be partially written, or a key can be newer than its certificate. In that case
-        // the next change triggers another read.
+        // A file can be partially written, or a key can be newer than its certificate. The next
+        // change then triggers another read.
         self.loaded.files = files;
         let read = read.and_then(|security| {
             let before = &self.loaded.security;

@@ -205,7 +205,7 @@ impl Pipeline {
         let cpus = CpuSlots::new(&facts)?;
         let events = (shown == Shown::All).then(|| events_wanted(config, scope, &facts));
         let load = || {
-            // Waits until each meter has counted. Meanwhile the other thread can use the CPU.
+            // Waits until each meter has counted. The other thread can use the CPU during the wait.
             let meters = meters(config);
             let wanted = events.as_ref().filter(|_| counts_events(config));
             let loaded = wanted.map(|wanted| LoadedEvents::load(&facts, wanted, &cpus));
@@ -579,8 +579,8 @@ impl Pipeline {
         Ok(())
     }
 
-    /// Waits until `deadline`, a signal, or until events can be read. Meanwhile drains the other
-    /// rings when necessary.
+    /// Waits until `deadline`, a signal, or until events can be read. Drains the other rings when
+    /// necessary during the wait.
     pub(crate) fn wait(&mut self, signals: &Signals, deadline: Instant) -> Result<Woken> {
         loop {
             let due = self.events.as_ref().and_then(EventStream::due);

@@ -38,7 +38,7 @@ impl Outcome {
     }
 }
 
-/// The response to a request. It has the same fields for every signal.
+/// The response to a request. A response has the same fields for every signal.
 #[derive(Clone, PartialEq, Message)]
 struct ExportAnswer {
     #[prost(message, optional, tag = "1")]

@@ -62,9 +62,9 @@ fn golden() {
     }
 }
 
-/// Removes texts that openmetrics-parser 0.5 wrongly rejects. It accepts no unit for a histogram,
-/// although OpenMetrics forbids units only for info metrics and state sets. It also rejects the
-/// labels of culprits, which differ by kind.
+/// Removes texts that openmetrics-parser 0.5 wrongly rejects. The parser accepts no unit for a
+/// histogram, although OpenMetrics forbids units only for info metrics and state sets. The parser
+/// also rejects the labels of culprits, which differ by kind.
 fn as_the_parser_takes_it(text: &str) -> String {
     let histograms = ["_duration_seconds ", "_tcp_connect_seconds "];
     let of_histogram = |line: &&str| histograms.iter().any(|name| line.contains(name));
@@ -79,10 +79,10 @@ fn as_the_parser_takes_it(text: &str) -> String {
 #[test]
 fn parsers_accept_it() {
     // openmetrics-parser 0.5 requires equal label names throughout a family, which OpenMetrics only
-    // recommends. The input therefore has no overflow row, and no container without a label. Its
-    // grammar is not anchored at the end, so the test checks that nothing is left over. Mixed label
-    // sets were checked by hand with `openmetrics.parser` of prometheus_client 0.26, and with
-    // promtool 2.42.
+    // recommends. The input therefore has no overflow row, and no container without a label. The
+    // parser's grammar is not anchored at the end, so the test checks that nothing is left over.
+    // Mixed label sets were checked by hand with `openmetrics.parser` of prometheus_client 0.26,
+    // and with promtool 2.42.
     let mut uniform = hostile();
     uniform.subjects.retain(|row| match &row.subject {
         Subject::Container(name) | Subject::Unit(name) => !["", "_overflow"].contains(&&**name),
@@ -337,8 +337,8 @@ fn destinations_close_with_what_they_are_part_of() {
         reported.collect::<Vec<_>>()
     };
     let line = |name: &str, value: &str| (name.to_owned(), value.to_owned());
-    // The first destination gets the only series. It starts with the current value instead of 0,
-    // because a connection pool does not connect again.
+    // The first destination gets the only series. The series starts with the current value instead
+    // of 0, because a connection pool does not connect again.
     let first = [line("10.0.0.1:80", "5"), line("_other", "3")];
     assert_eq!(step(1, 1), first);
     let later = [line("10.0.0.1:80", "15"), line("_other", "9")];

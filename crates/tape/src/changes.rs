@@ -79,8 +79,8 @@ impl<R: Keyed> Entry<R> {
         row
     }
 
-    /// Reads only the last entry of each row, with the counts of its earlier entries added. They
-    /// are a small fraction of all entries.
+    /// Reads only the last entry of each row, with the counts of its earlier entries added. Last
+    /// entries are a small fraction of all entries.
     pub(crate) fn read_last(batch: &RecordBatch) -> ColumnResult<Vec<Self>> {
         let columns = Columns::of(batch);
         let ticks = u64::read(&columns, "tick")?;
@@ -288,8 +288,8 @@ where
 {
     fn take(&mut self) -> Result<RecordBatch, ArrowError> {
         let mut entries = std::mem::take(&mut self.pending);
-        // Successive states of a row become adjacent. They compress well, because only the low
-        // bytes of the counters differ.
+        // Successive states of a row become adjacent. Such states compress well, because only the
+        // low bytes of the counters differ.
         entries.sort_by_key(|entry| (entry.row.key(), entry.tick));
         let removed: Vec<&bool> = entries.iter().map(|entry| &entry.removed).collect();
         let mut columns = Vec::new();

@@ -29,7 +29,7 @@ use place::{Place, Places};
 /// Limits of buffered data. Tests use smaller limits, to get many row groups with few rows.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Sizes {
-    /// Maximum number of buffered rows. They are written in the order of their keys, which
+    /// Maximum number of buffered rows. The rows are written in the order of their keys, which
     /// compresses well.
     pub(crate) rows: usize,
     /// Size in memory at which a Parquet row group is written. In the file a row group takes a

@@ -154,8 +154,8 @@ impl Folder {
         Ok(true)
     }
 
-    /// Removes a segment. It is renamed first, so that a concurrent reader finds it complete or not
-    /// at all.
+    /// Removes a segment. The segment is renamed first, so that a concurrent reader finds it
+    /// complete or not at all.
     fn remove(&mut self, segment: &Path) -> Result<(), Error> {
         finish_removal(self.folder.path())?;
         match fs::rename(segment, self.folder.path().join(REMOVING)) {

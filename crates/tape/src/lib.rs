@@ -2,8 +2,8 @@
 //! unchanged.
 //!
 //! A recording ("tape") is a directory of segments (docs/tape.md). A segment has one file per
-//! table. It starts with every row and continues with the changed rows. If a segment is damaged,
-//! only the data before the damage can be read. The damage is reported with its position.
+//! table. A segment starts with every row and continues with the changed rows. If a segment is
+//! damaged, only the data before the damage can be read. The damage is reported with its position.
 
 mod age;
 mod changes;

@@ -1,6 +1,6 @@
 //! Arrow IPC messages in a file: a schema and record batches. Recordings have no dictionaries.
-//! Arrow's `StreamReader` supports dictionaries of every type. It would add a megabyte to the
-//! binary, so it is not used.
+//! Arrow's `StreamReader` supports dictionaries of every type. `StreamReader` would add a megabyte
+//! to the binary, so it is not used.
 //!
 //! A record batch is checked before it is decoded. The decoder panics on a buffer outside the
 //! message, and allocates as much memory as a buffer claims to need.

@@ -33,8 +33,8 @@ pub(crate) const ALL: &[&str] = &[
     "maps",
 ];
 
-/// The tables for reports about groups: quotas, memory, waits and their causes. They contain half
-/// of the bytes.
+/// The tables for reports about groups: quotas, memory, waits and their causes. These tables
+/// contain half of the bytes.
 pub(crate) const OF_GROUPS: &[&str] = &[
     "owners", "node", "groups", "quotas", "memory", "waits", "pairs", "features", "losses",
 ];

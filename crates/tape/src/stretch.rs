@@ -1,5 +1,5 @@
-//! Parts of a span. The wall clock only determines where a part starts. Its length and its batches
-//! are determined by the monotonic clock and the batch numbers, which cannot be set.
+//! Parts of a span. The wall clock only determines where a part starts. The length and the batches
+//! of a part are determined by the monotonic clock and the batch numbers, which cannot be set.
 
 use crate::events::{Events, Inside};
 use crate::index::Flush;
@@ -18,7 +18,8 @@ pub struct Stretch {
     /// Wall-clock time of the start, nanoseconds since 1970. The first batch is the last batch at
     /// or before this time.
     pub from_unix_ns: u64,
-    /// Wall-clock time of the last moment. It can precede the start if the clock was set back.
+    /// Wall-clock time of the last moment. The last moment can precede the start if the clock was
+    /// set back.
     pub to_unix_ns: u64,
     /// Whether the requested period continues after the last batch of the span.
     pub is_cut: bool,
@@ -181,7 +182,7 @@ struct Run {
     to_unix_ns: u64,
 }
 
-/// The flushes of a span in order. They contain the clock readings.
+/// The flushes of a span in order. Flushes contain the clock readings.
 struct Clocks<'a> {
     flushes: Vec<(&'a Segment, &'a Flush)>,
 }

@@ -64,7 +64,7 @@ pub(crate) struct Writer {
     options: Options,
     tables: Tables,
     owners: Owners,
-    /// The next flush. Its chunks are added when it is written.
+    /// The next flush. The chunks of a flush are added when the flush is written.
     flush: Flush,
     /// `CLOCK_MONOTONIC` of the first unwritten batch.
     since_ns: Option<u64>,

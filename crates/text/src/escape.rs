@@ -18,8 +18,8 @@ pub fn escape(text: &str) -> String {
     out
 }
 
-/// Formats bytes as text that is safe to print on a terminal, without loss. It combines [`escape`]
-/// and [`lossless`].
+/// Formats bytes as text that is safe to print on a terminal, without loss. This function combines
+/// [`escape`] and [`lossless`].
 pub fn escape_bytes(bytes: &[u8]) -> String {
     joined(bytes, escape)
 }

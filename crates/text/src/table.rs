@@ -84,9 +84,9 @@ pub enum Tone {
     Cause(Cause),
 }
 
-/// Returns the colour of a cause, among the 256 colours of terminals. It resembles the colour on
-/// the page and is visible on light and dark backgrounds. `None` means faint: no group had the CPU,
-/// or the group is unknown.
+/// Returns the colour of a cause, among the 256 colours of terminals. The colour resembles the one
+/// on the page and is visible on light and dark backgrounds. `None` means faint: no group had the
+/// CPU, or the group is unknown.
 pub const fn cause_colour(cause: Cause) -> Option<u8> {
     match cause {
         Cause::Throttle => Some(136),

@@ -30,8 +30,8 @@ impl Expr {
         }
     }
 
-    /// Whether the expression is `x.function`. In that case, the operand to the right of the
-    /// operator is a function name.
+    /// Whether the expression is `x.function`. If so, the operand to the right of the operator is a
+    /// function name.
     fn is_function(&self) -> bool {
         matches!(&self.kind, ExprKind::Modified(_, modifier) if modifier.node == Modifier::Function)
     }

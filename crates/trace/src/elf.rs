@@ -4,8 +4,8 @@
 //! Before libbpf 1.0, a map was a `struct bpf_map_def` in the section `maps`. The section `version`
 //! held the target kernel version, and section names had numbers (`socket1`). The kernel's samples
 //! of 2015 and many later objects use this format. Legacy objects are read here and loaded as plain
-//! instructions. They cannot be converted to libbpf's format because they have no BTF for their
-//! maps.
+//! instructions. Legacy objects cannot be converted to libbpf's format because they have no BTF for
+//! their maps.
 
 mod function;
 mod legacy;

@@ -151,11 +151,11 @@ mod frame {
     pub(super) const RECORD: i16 = -504;
     /// Nanoseconds since the first event of a pair.
     pub(super) const LATENCY: i16 = -424;
-    /// The key that a pair of events has in common. It overlaps [`RECORD`], because programs that
-    /// build a record have no pairs.
+    /// The key that a pair of events has in common. The key overlaps [`RECORD`], because programs
+    /// that build a record have no pairs.
     pub(super) const PAIR: i16 = -512;
-    /// Address of the scratch memory that the program holds. It overlaps [`PAIR`], which is no
-    /// longer needed at that point.
+    /// Address of the scratch memory that the program holds. The address overlaps [`PAIR`], which
+    /// is no longer needed at that point.
     pub(super) const HELD: i16 = -512;
 }
 

@@ -20,9 +20,9 @@
 //! Every filter that the kernel accepts keeps its meaning. In the kernel, a predicate is `FIELD OP
 //! VALUE`, and `&` is one of the operators. So `prev_state & 3 && prev_pid > 1` has two predicates.
 //! `!` negates the following predicate or parenthesis: `!prev_pid > 3` is `!(prev_pid > 3)`. `&&`
-//! binds tighter than `||`. The other operators do not exist in the kernel's filters. They have the
-//! same precedence as in Rust: `a & b == c` is `(a & b) == c`. In values the kernel has `+ - * /`,
-//! with the same precedence.
+//! binds tighter than `||`. The other operators do not exist in the kernel's filters. These
+//! operators have the same precedence as in Rust: `a & b == c` is `(a & b) == c`. In values the
+//! kernel has `+ - * /`, with the same precedence.
 
 use std::fmt;
 

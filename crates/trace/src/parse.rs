@@ -1,6 +1,6 @@
 //! Parses source text to a tree.
 //!
-//! Parsing never fails. It returns a tree and the problems in source order. The tree has
+//! Parsing never fails. The parser returns a tree and the problems in source order. The tree has
 //! [`ExprKind::Wrong`](crate::tree::ExprKind::Wrong) in place of every invalid part. The parser
 //! checks everything that needs no knowledge of the event. Later steps check fields, types, the
 //! placement of modifiers, the fields of `sort`, and constants such as a zero divisor.

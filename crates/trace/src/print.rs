@@ -145,8 +145,8 @@ impl Print {
     }
 
     /// Returns the names that the format does not resolve: functions, variables, enumerators. If
-    /// there are any, rendered text can contain `?name?`, and tables can lack names. In that case
-    /// [`fields`] shows more.
+    /// there are any, rendered text can contain `?name?`, and tables can lack names. For such a
+    /// format [`fields`] shows more.
     pub fn unresolved(&self) -> &[String] {
         &self.unresolved
     }

@@ -21,7 +21,7 @@ use crate::table::Row;
 const FIRSTS: u32 = 65_536;
 /// Upper limit of the free slots per CPU that the kernel keeps in a full table of first events.
 const FREE_PER_CPU: usize = 128;
-/// Maximum size of all rows in bytes. They are preallocated for each CPU.
+/// Maximum size of all rows in bytes. The rows are preallocated for each CPU.
 pub(crate) const TABLE_BYTES: usize = 256 << 20;
 
 /// The reason why a histogram cannot run.
@@ -258,9 +258,8 @@ impl Session {
         Ok(state.get(0)?.is_some_and(|state| first_word(&state) != 0))
     }
 
-    /// Removes all rows and resets the dropped counts. Meanwhile the table is paused for some
-    /// milliseconds. Otherwise a running program could write to a row that already belongs to
-    /// another key.
+    /// Removes all rows and resets the dropped counts. This pauses the table for some milliseconds.
+    /// Otherwise a running program could write to a row that already belongs to another key.
     ///
     /// # Errors
     ///

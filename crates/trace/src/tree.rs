@@ -1,5 +1,5 @@
-//! The syntax tree of the user's input. It represents the input as typed: names are not resolved,
-//! and the placement of modifiers is not checked.
+//! The syntax tree of the user's input. The tree represents the input as typed: names are not
+//! resolved, and the placement of modifiers is not checked.
 
 use crate::source::{Span, Spanned};
 

@@ -309,8 +309,8 @@ impl<'a> Present<'a> {
     }
 }
 
-/// Returns the rows of the previous window that were idle in this one. They are kept for a minute
-/// with zeros, because a table whose rows come and go with each pause is unreadable.
+/// Returns the rows of the previous window that were idle in this one. Such rows are kept for a
+/// minute with zeros, because a table whose rows come and go with each pause is unreadable.
 fn idle_rows(
     level: Level,
     old: &[Arc<Row>],

@@ -1,4 +1,4 @@
-//! The state: received data and the user's choices. It does not depend on a terminal.
+//! The state: received data and the user's choices. The state does not depend on a terminal.
 
 mod choose;
 pub(crate) mod keys;
@@ -106,8 +106,8 @@ pub(crate) struct App {
     pub(crate) scroll: usize,
     /// The row shown in the detail pane.
     pub(crate) detail: Option<Detail>,
-    /// The selected row. It is `None` until the user selects a row, so that the table keeps showing
-    /// its first row.
+    /// The selected row. `None` until the user selects a row, so that the table keeps showing its
+    /// first row.
     selected: Option<Key>,
     /// Last position of the selected row, which is used when the row has disappeared.
     cursor: usize,

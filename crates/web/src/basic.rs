@@ -157,8 +157,8 @@ impl Drop for Waiting<'_> {
 
 impl Verifier {
     pub(crate) fn new() -> Self {
-        // If the kernel has no random bytes, TLS does not work either. In that case tags are only
-        // less secret.
+        // If the kernel has no random bytes, TLS does not work either. Tags are then only less
+        // secret.
         let key = hmac::Key::generate(hmac::HMAC_SHA256, &SystemRandom::new())
             .unwrap_or_else(|_| hmac::Key::new(hmac::HMAC_SHA256, &[]));
         Self {

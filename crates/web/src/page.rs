@@ -73,8 +73,8 @@ impl Packer {
         Ok(())
     }
 
-    /// Returns the part. It ends on a byte boundary, because each page continues it with its own
-    /// block.
+    /// Returns the part. The part ends on a byte boundary, because each page continues it with its
+    /// own block.
     pub fn finish(mut self) -> io::Result<Shared> {
         // A single flush can leave data in the compressor (flate2 1.1.11 with miniz_oxide 0.9.1).
         loop {
@@ -180,7 +180,7 @@ fn gzip_end(own: &[u8], before: &Crc) -> io::Result<Vec<u8>> {
 
 type NextFrame<E> = Poll<Option<Result<Frame<Bytes>, E>>>;
 
-/// A compressed body. Its parts are not copied.
+/// A compressed body. The parts of the body are not copied.
 struct Packed {
     begin: Bytes,
     shared: Arc<Shared>,

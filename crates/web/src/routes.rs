@@ -52,9 +52,9 @@ pub(crate) struct ClientAddress(pub(crate) IpAddr);
 /// Returns whether the agent is ready. If not, returns the reason.
 type Ready = dyn Fn() -> Result<(), String> + Send + Sync;
 
-/// The functions that provide responses. They must not change anything. Pages are made on separate
-/// threads. `ready` is called on the thread that serves all clients, so it must not block or take
-/// more than a few milliseconds.
+/// The functions that provide responses. These functions must not change anything. Pages are made
+/// on separate threads. `ready` is called on the thread that serves all clients, so it must not
+/// block or take more than a few milliseconds.
 #[derive(Clone)]
 pub struct Handlers {
     /// Returns the page of `/metrics`. `None` means that there is no batch yet; the client then

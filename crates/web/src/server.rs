@@ -30,8 +30,8 @@ const SEND_BYTES: usize = 64 * 1024;
 
 /// Number of `/metrics` pages made at a time. The threads have the privileges of the server thread.
 pub(crate) const RENDERERS: usize = 2;
-/// Number of API responses made at a time. They have a thread in addition to those for `/metrics`
-/// pages, so a slow query delays other queries but no scraper.
+/// Number of API responses made at a time. API responses have a thread in addition to those for
+/// `/metrics` pages, so a slow query delays other queries but no scraper.
 pub(crate) const ANSWERERS: usize = 1;
 /// Number of passwords checked at a time, on a separate thread.
 const CHECKERS: usize = 1;
@@ -283,8 +283,8 @@ async fn accept(
         // Reaps connections that have ended.
         while open.try_join_next().is_some() {}
         let Ok((stream, from)) = accepted else {
-            // Most likely the process has no free file descriptors. Some become free when
-            // connections end.
+            // Most likely the process has no free file descriptors. Some descriptors become free
+            // when connections end.
             sleep(Duration::from_millis(100)).await;
             continue;
         };

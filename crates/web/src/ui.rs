@@ -1,4 +1,5 @@
-//! The page: files embedded in the binary. Their sources are in `ui/` and are served unchanged.
+//! The page: files embedded in the binary. The sources of these files are in `ui/` and are served
+//! unchanged.
 
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::sync::{Arc, OnceLock};

@@ -47,7 +47,7 @@ export function useWidth(ref) {
   return width;
 }
 
-/** Width of the labels left of a chart. It is the same for all charts, so that equal times are aligned.
+/** Width of the labels left of a chart. The width is the same for all charts, so that equal times are aligned.
    @param {number} width */
 export const gutter = (width) => (width < 500 ? 46 : 58);
 export const RIGHT = 10;

@@ -1,4 +1,5 @@
-// The pane of one group. It shows what `noctule why` prints, from the history that the agent keeps.
+// The pane of one group. The pane shows what `noctule why` prints, from the history that the agent
+// keeps.
 
 import { html, useEffect, useRef } from "./ui.js";
 import { partsOf, whyCommand } from "./answers.js";

@@ -88,7 +88,7 @@ export function neighbour(items, from, by) {
 const FIRST = 6;
 
 /**
- * Returns the lanes shown at first. They include the picked lane. Up to half of them are reserved for groups with OOM
+ * Returns the lanes shown at first. These lanes include the picked lane. Up to half of them are reserved for groups with OOM
  * kills.
  * @param {Lane[]} lanes @param {string} picked key of the picked lane
  */

@@ -30,7 +30,7 @@ struct Open {
     regular: bool,
     /// Whether the file ends within a line.
     torn: bool,
-    /// Whether a pipe stayed full for too long. In that case writes do not wait until there is room
+    /// Whether a pipe stayed full for too long. If so, writes do not wait until there is room
     /// again.
     full: bool,
 }
@@ -185,8 +185,8 @@ impl Open {
         if !self.regular {
             return self.append_to_pipe(lines);
         }
-        // This is a single write, unless the disk becomes full. In that case a second write returns
-        // the error.
+        // This is a single write, unless the disk becomes full. If the disk is full, a second write
+        // returns the error.
         (&self.file).write_all(lines)?;
         self.bytes += lines.len() as u64;
         Ok(())

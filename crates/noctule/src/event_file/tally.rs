@@ -27,8 +27,8 @@ impl Tally {
         self.since_unix_ns.is_some()
     }
 
-    /// Counts an event that did not reach the file. A gap record is not itself counted. Its losses
-    /// are added, but are not counted as lost here.
+    /// Counts an event that did not reach the file. A gap record is not itself counted. The losses
+    /// in it are added, but are not counted as lost here.
     pub(super) fn add(&mut self, event: &Event) {
         match &event.what {
             What::Gap {

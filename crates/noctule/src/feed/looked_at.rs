@@ -1,7 +1,7 @@
 //! Details of the processes and groups that clients are viewing: users, command lines, settings.
 //!
-//! The web server's thread opens no files. It records the requested process or group, and the
-//! pipeline's thread reads the files at the next batch.
+//! The web server's thread opens no files. The thread records the requested process or group, and
+//! the pipeline's thread reads the files at the next batch.
 
 use std::sync::Arc;
 

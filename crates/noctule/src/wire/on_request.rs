@@ -40,8 +40,8 @@ pub(super) fn ask_for_all(config: &mut Config) -> Vec<FeatureId> {
     unasked.map(|(id, _)| id).collect()
 }
 
-/// Loads the programs that trace files. They are off by default, because some kernels only offer
-/// tracepoints that slow down every system call.
+/// Loads the programs that trace files. These programs are off by default, because some kernels
+/// only offer tracepoints that slow down every system call.
 pub(super) fn load_files(
     facts: &Facts,
     config: &Config,
@@ -78,8 +78,8 @@ pub(super) fn load_files(
     }
 }
 
-/// Loads the programs that trace block devices. They are off by default, because they run for each
-/// request.
+/// Loads the programs that trace block devices. These programs are off by default, because they run
+/// for each request.
 pub(super) fn load_disks(
     facts: &Facts,
     config: &Config,
@@ -109,8 +109,8 @@ pub(super) fn load_disks(
     }
 }
 
-/// Loads the programs for UDP and DNS. They are off by default, because they run for each packet
-/// that a process sends or receives.
+/// Loads the programs for UDP and DNS. These programs are off by default, because they run for each
+/// packet that a process sends or receives.
 pub(super) fn load_udp(
     facts: &Facts,
     config: &Config,

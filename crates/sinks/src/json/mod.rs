@@ -83,7 +83,8 @@ pub fn stat_json(report: &Report, level: Level) -> String {
 }
 
 /// Returns the JSON of `noctule doctor --json`: `{"features": [{"name", "state", "reason",
-/// "mend"}]}`. `mend` describes how to improve the state. It is absent if no action is necessary.
+/// "mend"}]}`. `mend` describes how to improve the state. The key is absent if no action is
+/// necessary.
 ///
 /// `meters` lists the energy zones in the order of a batch, then the zones that exist but are not
 /// read.
@@ -316,8 +317,8 @@ pub(crate) fn to_string(value: &impl Serialize) -> String {
 
 /// Escapes control characters above U+007E and characters that change the text direction.
 ///
-/// JSON requires escapes only below U+0020, but terminals interpret the other characters, too. They
-/// occur only inside strings, where an escape has the same meaning.
+/// JSON requires escapes only below U+0020, but terminals interpret the other characters, too.
+/// These characters occur only inside strings, where an escape has the same meaning.
 fn escape_unseen(json: String) -> String {
     let escapes = |c: char| c >= '\u{7f}' && is_unseen(c);
     if !json.contains(escapes) {
@@ -326,7 +327,8 @@ fn escape_unseen(json: String) -> String {
     let mut out = String::with_capacity(json.len() + 64);
     for c in json.chars() {
         if escapes(c) {
-            // Writing to a string cannot fail. None of the characters needs a surrogate pair.
+            // Writing to a string cannot fail. None of the escaped characters needs a surrogate
+            // pair.
             let _ = write!(out, "\\u{:04x}", u32::from(c));
         } else {
             out.push(c);

@@ -79,16 +79,16 @@ pub(crate) fn of_labels<'a>(pairs: impl Iterator<Item = (&'a str, String)>) -> V
         };
         attributes.push(KeyValue::text(key, value));
     }
-    // In Kubernetes, the specification of a pod contains the names of its containers. That is the
-    // name known here.
+    // In Kubernetes, the specification of a pod contains the names of its containers. The name in
+    // the specification is the name known here.
     if let Some(name) = container.filter(|_| is_pod) {
         attributes.push(KeyValue::text("k8s.container.name", name));
     }
     attributes
 }
 
-/// Returns the attributes of an owner. They equal the attributes derived from the labels of its
-/// subject.
+/// Returns the attributes of an owner. These attributes equal the attributes derived from the
+/// labels of its subject.
 pub(crate) fn of_owner(owner: &Owner) -> Vec<KeyValue> {
     let container = owner.container.as_ref();
     let container = container.filter(|it| it.role != ContainerRole::Helper);

@@ -1,4 +1,4 @@
-//! The table of events. It has the columns of all event kinds, which come from the schema.
+//! The table of events. The table has the columns of all event kinds, which come from the schema.
 
 use arrow_array::ArrayRef;
 use arrow_schema::Field;

@@ -1,8 +1,8 @@
 //! Builds the record of a packet on the stack from the packet's headers.
 //!
-//! The helper `bpf_skb_load_bytes` copies the bytes of the packet. It reads all fragments of a
-//! packet and fails past its end. The record of a truncated packet therefore has only the fields of
-//! complete headers.
+//! The helper `bpf_skb_load_bytes` copies the bytes of the packet. The helper reads all fragments
+//! of a packet and fails past its end. The record of a truncated packet therefore has only the
+//! fields of complete headers.
 
 use super::{Emitter, Place, frame};
 use crate::asm::{Alu, Helper, Jump, Label, Reg, Width};
@@ -41,7 +41,7 @@ const AUTHENTICATION: i32 = 51;
 /// a next header and a length.
 const EXTENSION_HEADERS: [i32; 6] = [0, 43, 60, 135, 139, 140];
 
-/// Buffer for copied bytes. It shares the area of the new row, which is built later.
+/// Buffer for copied bytes. The buffer shares the area of the new row, which is built later.
 const SCRATCH: i16 = frame::ROW;
 /// 0 if offsets count from the start of the program's data; otherwise they count from the Ethernet
 /// header.

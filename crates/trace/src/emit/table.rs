@@ -84,7 +84,8 @@ impl Emitter {
             self.lookup(MapUse::Table, self.key);
             self.asm.jump(Jump::Ne, Reg::R0, 0, found);
             self.new_row(value_size, dropped)?;
-            // Looks the row up again. It was created either by the update above or by another CPU.
+            // Looks the row up again. The row was created either by the update above or by another
+            // CPU.
             self.lookup(MapUse::Table, self.key);
             self.asm.jump(Jump::Ne, Reg::R0, 0, found);
             self.asm.bind(dropped);

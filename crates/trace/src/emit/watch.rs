@@ -1,8 +1,8 @@
 //! Compiles a [`Watch`].
 //!
 //! Registers are used as in the parent module; R9 always points to the scratch memory of the CPU.
-//! That memory holds the text of conditions, then the message to send: a head, an optional stack
-//! and the record. The record is always at the same offset.
+//! The scratch memory holds the text of conditions, then the message to send: a head, an optional
+//! stack and the record. The record is always at the same offset.
 
 use super::number::in_record;
 use super::{EmitError, Emitter, MAX_VALUE_SIZE, MapUse, Place, frame, text_memory};
@@ -10,7 +10,8 @@ use crate::asm::{Alu, Assembler, Code, Helper, Jump, Label, Reg, Width};
 use crate::probe::Probe;
 use crate::watch::{Action, FRAMES, HEAD, LONGEST_RECORD, STACK_ROOM, Shape, Trigger, Watch};
 
-/// Maps that all programs of a command share. Their numbers follow the numbers of [`MapUse`].
+/// Maps that all programs of a command share. The numbers of these maps follow the numbers of
+/// [`MapUse`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum WatchMap {
     /// The ring buffer to user space.
@@ -255,8 +256,8 @@ impl Watcher<'_> {
         self.emitter.address(Reg::R2, index);
     }
 
-    /// Adds a token. Its value has no meaning; the key serves as the value because both have the
-    /// same size.
+    /// Adds a token. The value of a token has no meaning; the key serves as the value because both
+    /// have the same size.
     fn add_token(&mut self, token: u32) {
         self.token_args(token);
         self.asm().mov(Reg::R3, Reg::R2);
@@ -370,8 +371,8 @@ impl Watcher<'_> {
         Ok(())
     }
 
-    /// Copies the message at `start` to the ring buffer, or counts it as lost. Its length is R7
-    /// plus `before`.
+    /// Copies the message at `start` to the ring buffer, or counts it as lost. The length of the
+    /// message is R7 plus `before`.
     fn output(&mut self, start: Place, before: usize, sent: Label) {
         let before = i32::try_from(before).unwrap_or(i32::MAX);
         let quiet = self.asm().label();

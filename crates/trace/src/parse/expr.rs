@@ -284,7 +284,7 @@ fn not_an_operator(left: &Expr) -> &'static str {
     }
 }
 
-/// Whether the expression is `x.function`. Its right side is then a function name.
+/// Whether the expression is `x.function`. If so, the right side is a function name.
 fn is_function(expr: &Expr) -> bool {
     matches!(&expr.kind, ExprKind::Modified(_, modifier) if modifier.node == Modifier::Function)
 }

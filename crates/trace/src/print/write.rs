@@ -1,5 +1,5 @@
-//! Implements the conversions of the kernel's `vsnprintf`. They differ from C: zero padding applies
-//! even if a precision is given, and `%#x` also prints its prefix for 0.
+//! Implements the conversions of the kernel's `vsnprintf`. These conversions differ from C: zero
+//! padding applies even if a precision is given, and `%#x` also prints its prefix for 0.
 
 use std::borrow::Cow;
 

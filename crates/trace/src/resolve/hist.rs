@@ -510,8 +510,8 @@ fn value_name(operand: &Expr, modifier: Option<&Modifier>) -> String {
     }
 }
 
-/// Returns the default size of a table. It is smaller if the rows would take too much memory, as
-/// with percentiles on many CPUs.
+/// Returns the default size of a table. The default is smaller if the rows would take too much
+/// memory, as with percentiles on many CPUs.
 fn default_size(program: &Program, cpus: usize) -> u32 {
     let layout = layout(program);
     let is_too_large = |size: u32| table_bytes(&layout, size, cpus) > TABLE_BYTES;

@@ -563,7 +563,8 @@ impl<'a> Resolver<'a> {
         }
     }
 
-    /// Resolves a field of another event. That event's program is extended to store the field.
+    /// Resolves a field of another event. The program of the other event is extended to store the
+    /// field.
     fn stored_field(&mut self, table: usize, name: &Name, span: Span) -> Option<(Source, bool)> {
         let links = self.links.as_ref()?;
         let one = &links.all[table];

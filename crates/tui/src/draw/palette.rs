@@ -25,9 +25,10 @@ pub(crate) struct Palette {
 }
 
 impl Palette {
-    /// Creates the styles. They use only colours of the terminal's 16 that are readable on white
-    /// and on black in the usual themes. That excludes yellow, blue, white, black and the bright
-    /// colours. Faint is a modifier, because "bright black" is the background of some themes.
+    /// Creates the styles. The styles use only colours of the terminal's 16 that are readable on
+    /// white and on black in the usual themes. This rule excludes yellow, blue, white, black and
+    /// the bright colours. Faint is a modifier, because "bright black" is the background of some
+    /// themes.
     pub(crate) fn new(color: bool) -> Self {
         let paint = |color_of: Color| match color {
             true => Style::new().fg(color_of),

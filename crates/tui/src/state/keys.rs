@@ -277,7 +277,7 @@ pub(crate) const KEYS: &[Binding] = &[
 /// Number of bindings that are listed before the bindings of a recording: quit and help.
 const FIRST: usize = 3;
 
-/// Key bindings of a recording. They take precedence over [`KEYS`].
+/// Key bindings of a recording. These bindings take precedence over [`KEYS`].
 #[rustfmt::skip]
 pub(crate) const TRAVEL_KEYS: &[Binding] = &[
     bind(&[key(KeyCode::Left)], TABLE, Action::Travel(Travel::Back), "one batch back", Some("back")),

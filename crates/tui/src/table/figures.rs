@@ -93,7 +93,7 @@ pub(crate) fn hurts_rate(facts: &Facts, item: &Item) -> Option<f64> {
 }
 
 /// Returns the waits as a share of the CPU demand, in percent: the time for which threads ran or
-/// waited for a CPU. It is `None` without CPU demand.
+/// waited for a CPU. `None` without CPU demand.
 pub(crate) fn wait_percent(_: &Facts, item: &Item) -> Option<f64> {
     let row = waits(item)?;
     let (waited, wanted) = (row.total_ns(), row.total_ns() + row.cpu_ns);

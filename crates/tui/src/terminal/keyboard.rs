@@ -13,7 +13,7 @@ use ratatui::crossterm::event::{self, Event};
 const PATIENCE: Duration = Duration::from_millis(50);
 
 /// A thread that reads the keyboard. When the terminal hangs up, crossterm's `read` never returns,
-/// because it keeps reading end of file. In that case the main loop must still notice `stop`.
+/// because it keeps reading end of file. The main loop must still notice `stop`.
 pub(crate) struct Keyboard {
     /// Events from the terminal. An error is the last item.
     pub(crate) events: Receiver<io::Result<Event>>,

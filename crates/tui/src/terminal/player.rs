@@ -20,7 +20,7 @@ pub struct Run {
     pub from_unix_ns: u64,
     /// Latest time of a batch, in nanoseconds since 1970.
     pub to_unix_ns: u64,
-    /// Time of the last batch. It is earlier than `to_unix_ns` if the clock was set back.
+    /// Time of the last batch. This time is earlier than `to_unix_ns` if the clock was set back.
     pub end_unix_ns: u64,
     /// Average time between two batches.
     pub interval: Duration,
@@ -50,8 +50,8 @@ pub trait Recorded: Sync {
 /// picture is read afterwards.
 const QUICK: usize = 3;
 
-/// Maximum number of batches before the current one that are kept in memory. They cover the minute
-/// that is needed for a step back.
+/// Maximum number of batches before the current one that are kept in memory. These batches cover
+/// the minute that is needed for a step back.
 const KEPT: usize = 2 * LENGTH;
 
 /// Capacity of the channel through which pictures are sent.
@@ -257,8 +257,8 @@ impl<'a> Player<'a> {
         self.go_to(self.run, number)
     }
 
-    /// Goes to a batch. First shows the result of the few batches that are quick to read. Then
-    /// reads the minute before them, unless a key is pressed.
+    /// Goes to a batch. First shows the result of the few batches that are quick to read.
+    /// Afterwards reads the minute before them, unless a key is pressed.
     fn go_to(&mut self, run: usize, number: u64) -> Next {
         let has = run == self.run && self.stand_at(number) && self.keeps_minute();
         if !has {

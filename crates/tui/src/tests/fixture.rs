@@ -49,7 +49,7 @@ impl Fake {
         Self { batch }
     }
 
-    /// Adds a process. Its group is created with its first process.
+    /// Adds a process. The group of a process is created with its first process.
     pub(crate) fn process(mut self, pid: u32, parent: u32, comm: &str, path: &str) -> Self {
         let owner = self.group(path);
         self.batch.processes.push(ProcessRow {

@@ -171,7 +171,8 @@ mod tests {
         assert!(tree.follow(id(6, 2), &start(5)));
         assert!(tree.follow(id(6, 2), &What::UNKNOWN_EXIT));
         assert!(tree.follow(id(6, 2), &close));
-        // The pid now belongs to a process outside the tree. Its children are outside, too.
+        // The pid now belongs to a process outside the tree. The children of that process are
+        // outside, too.
         assert!(!tree.follow(id(6, 9), &start(1)));
         assert!(!tree.follow(id(6, 9), &close));
         assert!(!tree.follow(id(7, 10), &start(6)));

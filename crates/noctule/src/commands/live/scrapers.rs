@@ -16,7 +16,7 @@ use noctule_web::{Peer, Scraper};
 /// Maximum number of tracked scrapers.
 const MOST: usize = 256;
 
-/// Time in nanoseconds after which a silent scraper is dropped. It equals the lookback of
+/// Time in nanoseconds after which a silent scraper is dropped. The time equals the lookback of
 /// Prometheus.
 const FORGOTTEN_NS: u64 = 300_000_000_000;
 

@@ -138,7 +138,7 @@ fn details(row: &WaitReportRow, level: Level, paint: Paint) -> String {
     };
     let mut line = |words: String| out.push_str(&paint.folded(Tone::Plain, &words, 4));
     // The shares of culprits are relative to the total wait, like the shares of the causes above.
-    // They add up to the shares of neighbours and the kernel.
+    // The shares add up to the shares of neighbours and the kernel.
     let culprits: Vec<String> = row
         .culprits
         .iter()

@@ -155,8 +155,8 @@ fn window(
     }
 }
 
-/// The remaining time of a window, displayed on standard error if that is a terminal. It is erased
-/// on drop.
+/// The remaining time of a window, displayed on standard error if that is a terminal. The line is
+/// erased on drop.
 struct CountDown {
     shown: bool,
 }
@@ -312,7 +312,8 @@ fn code(status: ExitStatus) -> u8 {
 }
 
 /// The destination of the output. A file is created first, so that a wrong path is reported early.
-/// It is renamed with the first write, so an earlier failure leaves an existing file unchanged.
+/// The new file is renamed with the first write, so an earlier failure leaves an existing file
+/// unchanged.
 pub(crate) enum Output<'a> {
     Standard,
     /// Standard error, because standard output belongs to the followed command.

@@ -40,7 +40,8 @@ pub(super) struct Watched {
     pub(super) name: String,
     pub(super) system: String,
     pub(super) format: EventFormat,
-    /// `None` if the print format cannot be parsed. In that case the fields are printed by name.
+    /// `None` if the print format cannot be parsed. The fields of such an event are printed by
+    /// name.
     print: Option<Print>,
 }
 
@@ -179,8 +180,8 @@ pub(super) enum More {
     Enough,
 }
 
-/// Prints records until the time is over, a signal arrives, or no more records are wanted. Then
-/// detaches the programs and prints the remaining records.
+/// Prints records until the time is over, a signal arrives, or no more records are wanted.
+/// Afterwards detaches the programs and prints the remaining records.
 pub(super) fn follow(
     session: &mut WatchSession,
     signals: &Signals,

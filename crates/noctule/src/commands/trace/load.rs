@@ -128,8 +128,8 @@ struct Running {
 }
 
 impl Running {
-    /// Returns whether no program has to wait. That is the case if only iterators are attached,
-    /// because they run when they are read.
+    /// Returns whether no program has to wait: only iterators are attached, which run when they are
+    /// read.
     fn is_done(&self) -> bool {
         let waits = |(job, attached): &(Job, Option<Attachment>)| {
             attached.is_some() && job.target != Target::Iterator

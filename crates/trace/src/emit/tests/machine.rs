@@ -11,7 +11,8 @@ use crate::emit::Emitted;
 pub(super) const STACK: u64 = 0x1000_0000_0000;
 /// Size of the stack in bytes.
 pub(super) const STACK_SIZE: usize = 512;
-/// Address of the record. It is not a power of two, because the addresses of real records are not.
+/// Address of the record. The address is not a power of two, because the addresses of real records
+/// are not.
 pub(super) const RECORD: u64 = 0x2100_0000_0000;
 /// Address of map 0; the other maps follow.
 pub(super) const MAP: u64 = 0x4000_0000_0000;

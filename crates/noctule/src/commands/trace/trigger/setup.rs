@@ -164,8 +164,8 @@ impl Setup {
         Ok(())
     }
 
-    /// Adds a switch for the event. It starts off, unless the event is also traced without a
-    /// trigger.
+    /// Adds a switch for the event. The switch is off at first, unless the event is also traced
+    /// without a trigger.
     fn enabled(&mut self, kernel: &TraceEvents, target: &EventName) -> Result<()> {
         let name = format!("{}:{}", target.system, target.event);
         for place in self.find(kernel, &name)? {
