@@ -32,8 +32,8 @@ fn end(load: &mut Load) {
 }
 
 /// Returns whether a connection failed unseen, because the kernel skips a program that interrupts
-/// itself. In that case the failure is reported when the socket is released, possibly without a
-/// reason, and a gap must record the skipped program.
+/// itself. Such a failure is reported when the socket is released, possibly without a reason, and a
+/// gap must record the skipped program.
 fn was_skipped(stream: &Stream, failed: &Value, before: u64) -> bool {
     let unknown = failed["error.type"] == "other";
     if unknown {

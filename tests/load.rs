@@ -405,8 +405,9 @@ fn missing_options_are_named() {
     );
 }
 
-/// An object in the style of 2015. Its socket program counts each datagram with a distinctive
-/// length, twice on loopback (leaving and arriving), and its tracepoint program prints text.
+/// An object in the style of 2015. The object's socket program counts each datagram with a
+/// distinctive length, twice on loopback (leaving and arriving), and its tracepoint program prints
+/// text.
 #[test]
 fn an_object_of_2015_is_loaded() {
     let _machine = support::shared();

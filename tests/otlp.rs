@@ -304,7 +304,7 @@ fn a_scrape_that_was_sent(sending: &Sending) -> (Vec<Sample>, Vec<Point>) {
 }
 
 /// Checks that the receiver has each number of `/metrics` and no others. A new row is at 0 for a
-/// new reader, and a scrape may see the row later than the receiver. In that case the comparison is
+/// new reader, and a scrape may see the row later than the receiver. The comparison is then
 /// repeated.
 fn assert_equal_to_metrics(sending: &Sending) {
     let documented = documented();

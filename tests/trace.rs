@@ -13,7 +13,7 @@ use serde_json::Value;
 use super::support::tracefs::{Instance, Tracefs};
 use super::support::{self, NOCTULE, affinity, bpf, wait_until};
 
-/// A running trace. Its output arrives when it is interrupted.
+/// A running trace. The output arrives when the trace is interrupted.
 pub(crate) struct Trace {
     child: Child,
     reader: Option<thread::JoinHandle<Vec<String>>>,

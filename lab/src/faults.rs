@@ -1,8 +1,8 @@
 //! Implements `cargo lab faults`: runs the agent and lets one system call fail in each run.
 //!
 //! strace records the system calls of a start and several ticks, and injects single errors that the
-//! kernel can return for them. The agent may exit with a message and a code, or continue. It must
-//! not panic, be killed, hang, or leave anything in the kernel.
+//! kernel can return for them. The agent may exit with a message and a code, or continue. The agent
+//! must not panic, be killed, hang, or leave anything in the kernel.
 
 use std::fs::{self, File};
 use std::io::{Write as _, stdout};

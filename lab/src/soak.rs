@@ -1,9 +1,9 @@
 //! Implements `cargo lab soak`: runs an agent with all features enabled under churn for a long
 //! time.
 //!
-//! Memory, descriptors, threads and map entries must not grow. Some of them grow by design in the
-//! first minutes, because the web page shows the last 15 minutes. The first third of the run is
-//! therefore not judged.
+//! Memory, descriptors, threads and map entries must not grow. Some of these figures grow by design
+//! in the first minutes, because the web page shows the last 15 minutes. The first third of the run
+//! is therefore not judged.
 
 use std::fmt::Write as _;
 use std::fs;

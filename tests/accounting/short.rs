@@ -103,8 +103,8 @@ fn exits_without_records_are_reported_and_sums_close() {
     assert!(unrecorded > 0.8 * used, "{unrecorded} of {used}");
     let told = support::cpu_seconds(&rows) + unrecorded;
     assert!(told > 0.9 * used - support::stolen(), "{told} of {used}");
-    // Other processes also end without records. Their use must be neither missing nor counted
-    // twice.
+    // Other processes also end without records. The use of these processes must be neither missing
+    // nor counted twice.
     let seconds = |name: &str| answer[name].as_f64().expect("a number");
     let all = support::cpu_seconds(&support::rows(&answer, |_| true)) + unrecorded;
     let sum = all + seconds("idle_seconds") + seconds("remainder_seconds");

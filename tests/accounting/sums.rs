@@ -112,9 +112,9 @@ const LEAST_STEPS: u32 = 30;
 
 /// If use that belongs to one batch were reported in the next batch, the remainder would shrink by
 /// that amount. In this test that would be the 4 ms of a process that ends while a batch is taken.
-/// Between its last message to its parent and its last switch, a thread can lose its CPU unseen.
-/// That happens in one of thirty batches on a busy machine. If exits were reported late, nearly
-/// every batch would show it.
+/// Between its last message to its parent and its last switch, a thread can lose its CPU unseen. A
+/// thread loses its CPU like this in one of thirty batches on a busy machine. If exits were
+/// reported late, nearly every batch would show it.
 #[test]
 fn process_ending_during_a_batch_is_in_it() {
     let _machine = support::alone();

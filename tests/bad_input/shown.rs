@@ -76,7 +76,7 @@ fn every_program_works_without_tracefs() {
     let expected = if mounted { "on" } else { "degraded" };
     assert_eq!(tracefs["state"], expected, "{tracefs}");
     assert_eq!(tracefs["mend"].as_str().is_some(), !mounted, "{tracefs}");
-    // No feature needs tracefs, whether tracefs is mounted or not. It is not mounted on the
+    // No feature needs tracefs, whether tracefs is mounted or not. tracefs is not mounted on the
     // development machines.
     for name in [
         "cpu_time",

@@ -12,8 +12,8 @@ use super::{end, number, port, was_skipped};
 
 const KINDS: [&str; 2] = ["--kind", "tcp"];
 
-/// Returns whether connect(2) and accept(2) are traced. That requires fexit. Every kernel with
-/// fexit also has the traced functions.
+/// Returns whether connect(2) and accept(2) are traced. Tracing them requires fexit. Every kernel
+/// with fexit also has the traced functions.
 pub(super) fn calls_are_seen() -> bool {
     let answer = support::json(&["doctor", "--json"]);
     let features = answer["features"].as_array().expect("features");

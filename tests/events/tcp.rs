@@ -240,7 +240,8 @@ fn ten_thousand_short_connections_are_all_reported() {
         told.len() as u64 + stream.lost(name)
     };
     // The kernel skips a program that interrupts itself. Since Linux 7.0 it also skips one whose
-    // earlier run was preempted. That can be the program at the start of a connection.
+    // earlier run was preempted. The skipped program can be the program at the start of a
+    // connection.
     let skipped = || stream.lost("skipped");
     support::wait_until("all are closed", || {
         count("tcp.close", c) + count("tcp.close", s) + skipped() >= 2 * COUNT
@@ -356,7 +357,7 @@ fn inherited_socket_is_closed_by_its_last_owner() {
 }
 
 /// Checks the number of retransmitted segments. A flood in another test can fill the ring of this
-/// stream. In that case the stream reports how many records were lost. Each record has at least one
+/// stream. The stream then reports how many records were lost. Each record has at least one
 /// segment, possibly of another process.
 #[track_caller]
 fn assert_all_told(stream: &Stream, told: u64, kernel: u64) {
@@ -629,8 +630,8 @@ fn connection_without_owner_counts_for_the_node() {
     client.ask(&format!("connect {address}"));
     server.ask("accept");
     let path = group.path();
-    // Waits until the group's row has all its connections. Then returns the number of connections
-    // without owner.
+    // Waits until the group's row has all its connections. Afterwards returns the number of
+    // connections without owner.
     let with = |agent: &Agent, expected: f64| {
         Reading::fresh_with(agent, "its row is there", |reading| {
             let name = "noctule_cgroup_tcp_connections";

@@ -33,8 +33,8 @@ struct Noted {
 }
 
 /// Starts a resolver at 127.0.0.1 of a namespace. The resolver resolves `www.test` at once and
-/// `slow.test` after a while. It never responds to `silent.test`, and reports that other names do
-/// not exist. It ends with the process.
+/// `slow.test` after a while. The resolver never responds to `silent.test`, and reports that other
+/// names do not exist. The resolver ends with the process.
 fn resolver(namespace: &Namespace) -> Arc<Mutex<Vec<Noted>>> {
     let log = Arc::new(Mutex::new(Vec::new()));
     let socket = namespace.run(|| UdpSocket::bind("127.0.0.1:53").expect("root"));
@@ -226,8 +226,8 @@ fn a_libc_lookup_matches_the_resolvers_log() {
     }
 }
 
-/// `dig` adds its own options (EDNS). Its query time is not a limit: dig starts its clock after
-/// sending, which is up to 4 ms late on a slow machine.
+/// `dig` adds its own options (EDNS). The query time of `dig` is not a limit: `dig` starts its
+/// clock after sending, which is up to 4 ms late on a slow machine.
 #[test]
 fn what_dig_prints_matches_the_event() {
     let _machine = support::shared();

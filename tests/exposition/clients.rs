@@ -7,8 +7,8 @@ use crate::support::agent::Agent;
 use crate::support::cgroup::Group;
 use crate::support::{self, oracle, wait_until};
 
-/// Minimum size of the page. It exceeds what the kernel buffers for a connection, so clients that
-/// do not read keep the page in memory. One copy per client would be easy to notice.
+/// Minimum size of the page. This size exceeds what the kernel buffers for a connection, so clients
+/// that do not read keep the page in memory. One copy per client would be easy to notice.
 const PAGE_BYTES: usize = 2 << 20;
 
 fn connect(agent: &Agent, sent: &str) -> TcpStream {

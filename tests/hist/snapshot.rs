@@ -7,8 +7,8 @@ use crate::support::affinity;
 
 /// Descriptors that are not open.
 const FIRST: i32 = 1 << 20;
-/// Number of calls before and after the relevant calls. It exceeds the capacity of the buffer and
-/// of one read.
+/// Number of calls before and after the relevant calls. The number exceeds the capacity of the
+/// buffer and of one read.
 const MANY: i32 = 30_000;
 
 fn descriptors(snapshot: &Value) -> Vec<i64> {

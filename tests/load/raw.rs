@@ -1,5 +1,5 @@
-//! Tests of programs given as plain instructions. They are loaded, attached and detached, and a
-//! refusal is explained.
+//! Tests of programs given as plain instructions. The programs are loaded, attached and detached,
+//! and a refusal is explained.
 
 use std::net::UdpSocket;
 

@@ -142,8 +142,8 @@ fn tls_failures_name_their_cause_and_fix() {
     let (http, grpc) = (receiver.http, receiver.grpc);
     let at = |port: u16| format!("https://127.0.0.1:{port}");
     let wrong_name = format!("https://localhost:{http}");
-    // The connection may end before the agent has read the alert. In that case the agent only knows
-    // that the receiver asked for a certificate.
+    // The connection may end before the agent has read the alert. The agent then only knows that
+    // the receiver asked for a certificate.
     let cases = [
         (at(http), false, good.clone(), "accepts them"),
         (at(grpc), true, good.clone(), "accepts them"),

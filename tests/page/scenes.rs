@@ -95,8 +95,8 @@ fn throttled_group_is_named_with_advice() {
     support::wait_until("the address has its time", || {
         address(&browser).contains("at=")
     });
-    // The worst window may be the one in which the command raised the limit. That window shows the
-    // new limit.
+    // The worst window may be the one in which the command raised the limit. Such a window shows
+    // the new limit.
     let pane = || text(&browser, ".pane");
     support::wait_for_or_explain(
         "its verdict is shown",

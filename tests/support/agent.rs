@@ -49,8 +49,8 @@ impl Agent {
         agent
     }
 
-    /// Starts a command that runs `noctule run`, and waits until it prints its address. Its later
-    /// output is sent to the channel.
+    /// Starts a command that runs `noctule run`, and waits until it prints its address. The later
+    /// output of the command is sent to the channel.
     pub(crate) fn start_unready(mut command: Command, errors: Stdio) -> (Self, Receiver<String>) {
         let mut child = command
             .stdin(Stdio::null())

@@ -172,7 +172,7 @@ fn skip(feature: &str, reason: impl Fn(&Expected) -> Option<String>) -> bool {
     true
 }
 
-/// Returns whether this is the build machine and not a virtual one. If so, reports to the runner
+/// Returns whether this is the build machine and not a virtual one. If it is, reports to the runner
 /// why the test is skipped.
 pub(crate) fn is_not_virtual() -> bool {
     let real = env::var_os("NOCTULE_EXPECT").is_none();

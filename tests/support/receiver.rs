@@ -57,8 +57,8 @@ impl Receiver {
         Self::start_as(Vec::new())
     }
 
-    /// Starts a receiver with TLS that requires client certificates of this authority. Its own
-    /// certificate is `receiver.pem`.
+    /// Starts a receiver with TLS that requires client certificates of this authority. The
+    /// receiver's own certificate is `receiver.pem`.
     pub(crate) fn start_tls(authority: &Authority) -> Self {
         Self::start_tls_as(authority, "receiver")
     }

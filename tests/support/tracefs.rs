@@ -1,4 +1,4 @@
-//! The kernel's own tracing, as a reference. It is mounted where only the test sees it.
+//! The kernel's own tracing, as a reference. tracefs is mounted where only the test sees it.
 
 use std::fs;
 use std::io::Write as _;

@@ -69,8 +69,8 @@ fn row_of(answer: &Value, pid: u32) -> &Value {
 }
 
 /// Since 6.12 a sleeping thread stays in its queue for a while. If it is migrated during that time,
-/// the kernel counts its sleep as waiting, but noctule does not. In that case schedstat reports
-/// more, and the load runs again.
+/// the kernel counts its sleep as waiting, but noctule does not. After such a migration schedstat
+/// reports more, and the load runs again.
 const TRIES: u32 = 4;
 
 /// Returns pid, noctule's seconds and the kernel's seconds for each process.

@@ -17,8 +17,8 @@ fn a_command_is_one_row_with_all_waits() {
     let spinning = Load::own(&hog, "spin 1");
     let file = answer_file();
     let load = load::command("worker 1 0.6").join("' '");
-    // The shell prints how long it waited, as a load does. It first stops the hog, because the
-    // printed sum would not contain later waits.
+    // The shell prints how long it waited, as a load does. The shell first stops the hog, because
+    // the printed sum would not contain later waits.
     let script = format!(
         "'{load}'; kill -STOP {}; read -r _ waited _ < /proc/$$/schedstat; \
          echo \"load: waited $$ $waited\"; exit 7",

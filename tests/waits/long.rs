@@ -29,8 +29,8 @@ fn watched(seconds: f64) -> (Value, f64) {
     (answer, length)
 }
 
-/// Starts a thread that hardly ever gets the last CPU once other loads run. It must start before
-/// the loads and end after them, because it would make no progress while they run.
+/// Starts a thread that hardly ever gets the last CPU once other loads run. The thread must start
+/// before the loads and end after them, because it would make no progress while they run.
 fn starved(group: &Group) -> Load {
     group.weigh(1);
     Load::own(group, "spin 1")
@@ -212,8 +212,8 @@ fn culprits_that_alternate_are_blamed_for_long_waits() {
     turns.check_blame(row);
 }
 
-/// The thread waits for milliseconds after its own slices. Meanwhile there are more switches than
-/// the kernel side remembers per CPU.
+/// The thread waits for milliseconds after its own slices. During that time there are more switches
+/// than the kernel side remembers per CPU.
 #[test]
 fn a_thread_does_not_wait_for_its_own_slice() {
     let _machine = support::shared_but(&[support::Part::LastCpu]);

@@ -122,8 +122,8 @@ const SCENES: [Scene; 9] = [
     QUIET,
 ];
 
-/// Maximum share of the time that unrelated loads may take. It is half of the share above which a
-/// lone thread's waits get a verdict.
+/// Maximum share of the time that unrelated loads may take. This maximum is half of the share above
+/// which a lone thread's waits get a verdict.
 const DISTURBED: f64 = 0.05;
 
 /// How often a scene may be disturbed.
@@ -154,8 +154,8 @@ fn play(scene: &Scene) -> Played {
     }
     match scene.truth {
         // Before 6.6 a group whose throttle has ended runs alone until it has caught up with the
-        // others. That takes a few milliseconds at the default weight, and much longer for a heavy
-        // group.
+        // others. Catching up takes a few milliseconds at the default weight, and much longer for a
+        // heavy group.
         "held_by_quota" if scene.neighbours > 0 => {
             parent.weigh(100);
             neighbours[0].weigh(180);

@@ -77,7 +77,7 @@ fn a_neighbour_is_named_first_with_a_next_step() {
 }
 
 /// From a recording, `why` prints the same as on the live node, except for values that only the
-/// kernel's files contain. It also names the group that had the CPU.
+/// kernel's files contain. `why` also names the group that had the CPU.
 #[test]
 fn a_recording_answers_and_names_who_had_the_cpu() {
     let _machine = support::shared_but(&[support::Part::LastCpu]);

@@ -228,8 +228,9 @@ impl System {
 }
 
 /// Runs machines in parallel until every kernel has run. The last kernels take longest: newer
-/// kernels have more to test, and another architecture is slower to emulate. They start first, so
-/// that none of them runs alone after all others. Returns the reports in the order of the kernels.
+/// kernels have more to test, and another architecture is slower to emulate. The last kernels start
+/// first, so that none of them runs alone after all others. Returns the reports in the order of the
+/// kernels.
 fn run_all(
     boots: &[Boot],
     machines: u8,

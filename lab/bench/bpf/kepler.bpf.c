@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * A reference for the bench: reimplements what Kepler v0.7.12 does at each context switch. It was
- * written from a description of Kepler's steps and maps and contains none of its code.
+ * A reference for the bench: reimplements what Kepler v0.7.12 does at each context switch. This
+ * program was written from a description of Kepler's steps and maps and contains none of its code.
  *
  * The program reads three hardware counters and compares them with their last values in arrays. The
  * time on the CPU is the time since a stamp in a hash of threads. Counters and time are added to a
@@ -9,7 +9,7 @@
  * of Kepler are kept, because only the cost matters. Kepler loses the first slice of a row, adds
  * without atomics from several CPUs, and lets idle tasks share one row.
  *
- * Kepler's programs on softirqs and page-cache accesses do not run at a switch. They are left out,
+ * Kepler's programs on softirqs and page-cache accesses do not run at a switch. Both are left out,
  * so that this program costs no more than the original. The cost of the agent includes its own
  * programs for both.
  */

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
  * A reference for the bench: reimplements the structure that Netflix describes in "Noisy Neighbor
- * Detection with eBPF" (September 2024). It was written from that description and contains none of
- * their code.
+ * Detection with eBPF" (September 2024). This program was written from that description and
+ * contains none of Netflix's code.
  *
  * A wake-up stamps its thread in a hash, and the switch removes the stamp. The program sends the
  * wait to user space through a ring buffer. In RATE_LIMIT_NS, it sends at most one event for each

@@ -27,8 +27,8 @@ pub(super) fn tied(command: &[OsString]) -> anyhow::Error {
     anyhow::Error::new(error).context(program.display().to_string())
 }
 
-/// A child process that ends with its owner. It first gets a request to end, and is killed if it
-/// does not comply.
+/// A child process that ends with its owner. The child first gets a request to end, and is killed
+/// if it does not comply.
 pub(super) struct Child {
     inner: process::Child,
     ended: Option<ExitStatus>,

@@ -1,4 +1,5 @@
-//! Contenders run together with the loads. They are the agent, its peers, and the references.
+//! Contenders run together with the loads. The contenders are the agent, its peers, and the
+//! references.
 
 use std::fs;
 use std::path::Path;
@@ -31,11 +32,11 @@ pub(super) const OURS: &str = "noctule";
 pub(super) const NONE: &str = "none";
 /// An attached empty program, which is the baseline for costs.
 pub(super) const EMPTY: &str = "empty";
-/// Empty programs on the hooks that a server's request passes. Their cost is the minimum cost of
-/// tracing a server.
+/// Empty programs on the hooks that a server's request passes. The cost of these programs is the
+/// minimum cost of tracing a server.
 pub(super) const EMPTY_HOOKS: &str = "empty_hooks";
-/// Like [`EMPTY_HOOKS`], with an account for each socket. Its cost is the minimum cost of knowing
-/// which process owns a socket.
+/// Like [`EMPTY_HOOKS`], with an account for each socket. The cost of this contender is the minimum
+/// cost of knowing which process owns a socket.
 pub(super) const EMPTY_ACCOUNTS: &str = "empty_accounts";
 /// The minimum costs of tracing a server.
 pub(super) const FLOORS: [&str; 2] = [EMPTY_HOOKS, EMPTY_ACCOUNTS];

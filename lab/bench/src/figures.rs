@@ -33,7 +33,8 @@ pub(super) const CPU: Kind = Kind {
     reference: Some(NONE),
     ..kind("cpu", "ns/operation")
 };
-/// Context switches of the load's own threads. They show whether the load does what it should.
+/// Context switches of the load's own threads. These switches show whether the load does what it
+/// should.
 pub(super) const SWITCHES: Kind = kind("switches", "1/operation");
 /// Time in all BPF programs of the contender per context switch of the machine.
 pub(super) const BPF_PER_SWITCH: Kind = Kind {

@@ -155,7 +155,7 @@ pub(super) fn hooks(pid: u32) -> usize {
 
 const STATISTICS: &str = "/proc/sys/kernel/bpf_stats_enabled";
 
-/// Enables the kernel's BPF statistics until dropped. They cost about 20 ns per run.
+/// Enables the kernel's BPF statistics until dropped. The statistics cost about 20 ns per run.
 pub(super) struct Statistics {
     before: String,
 }

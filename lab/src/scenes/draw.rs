@@ -19,8 +19,8 @@ pub(super) const KINDS: [&str; 13] = [
     "starved",
 ];
 
-/// The kind whose cause is measured by removing the neighbours. It is only played if its name is
-/// given.
+/// The kind whose cause is measured by removing the neighbours. This kind is only played if its
+/// name is given.
 pub(super) const REMOVAL: &str = "quota_or_neighbour";
 
 pub(super) struct Scene {

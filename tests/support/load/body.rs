@@ -229,7 +229,7 @@ fn exec_from_thread() {
 }
 
 /// A thread fails to execute a name relative to a descriptor, and then fails to execute the
-/// descriptor of a directory. It reports the descriptor and ends on request.
+/// descriptor of a directory. The load then reports the descriptor, and ends on request.
 fn exec_at() {
     let folder = std::fs::File::open("/").expect("a root");
     let descriptor = std::os::fd::AsRawFd::as_raw_fd(&folder);

@@ -7,7 +7,7 @@ use crate::tree::{File, Tree};
 
 const LICENSE: &str = "SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause";
 
-/// Program types that can be attached to the same tracepoint. They count as one hook.
+/// Program types that can be attached to the same tracepoint. Such programs count as one hook.
 const TRACEPOINTS: &[&str] = &[
     "tp_btf",
     "raw_tp",

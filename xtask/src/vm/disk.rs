@@ -119,8 +119,8 @@ fn terminals(root: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Creates a file system with the content of the directory. It has no journal, because the
-/// journal's thread would affect measurements.
+/// Creates a file system with the content of the directory. The file system has no journal, because
+/// the journal's thread would affect measurements.
 fn image(root: &Path, image: &Path) -> Result<PathBuf> {
     let mut command =
         Command::new(find("mke2fs").context("mke2fs is missing (package e2fsprogs)")?);

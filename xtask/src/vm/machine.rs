@@ -35,7 +35,7 @@ pub(super) struct Setup<'a> {
     pub(super) cpus: &'a str,
     pub(super) emulator: &'a Emulator,
     pub(super) init: &'a Path,
-    /// The disk image. It is read-only, so changes that a machine makes are discarded.
+    /// The disk image. The image is read-only, so changes that a machine makes are discarded.
     pub(super) disk: &'a Path,
     /// Temporary files of the machines.
     pub(super) folder: &'a Path,

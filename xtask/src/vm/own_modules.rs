@@ -1,5 +1,5 @@
-//! Builds the modules of `vm/modules` with Debian's headers of the kernel. They are an energy meter
-//! and a host that steals time, both with known values.
+//! Builds the modules of `vm/modules` with Debian's headers of the kernel. The modules are an
+//! energy meter and a host that steals time, both with known values.
 
 use std::env;
 use std::fs;
@@ -102,8 +102,8 @@ fn fill(kernel: &Kernel, release: &str, cache: &Path, root: &Path) -> Result<()>
     Ok(())
 }
 
-/// Returns whether the headers of the kernel can be used on this host. They contain programs for
-/// one architecture.
+/// Returns whether the headers of the kernel can be used on this host. The headers contain programs
+/// for one architecture.
 pub(super) fn are_wanted(kernel: &Kernel) -> bool {
     kernel.has_own_modules && kernel.architecture.target.starts_with(env::consts::ARCH)
 }

@@ -55,7 +55,7 @@ const fn tool(package: &'static str, program: &'static str, arguments: &'static 
     }
 }
 
-/// Returns a tool of libbpf-tools that reports events. Some of them use tracepoints through
+/// Returns a tool of libbpf-tools that reports events. Some of these tools use tracepoints through
 /// tracefs.
 const fn reporter(program: &'static str, arguments: &'static [&str], format: Format) -> Tool {
     Tool {

@@ -1,5 +1,5 @@
-//! Sleeping threads, which an agent should not have to visit at each tick. They run until the input
-//! closes.
+//! Sleeping threads, which an agent should not have to visit at each tick. The threads run until
+//! the input closes.
 
 use std::fs;
 use std::io::{Write as _, stdout};

@@ -1,7 +1,7 @@
-//! Servers from Debian under their own benchmarks. They were chosen because they are common, not
-//! because they show the largest effect. Server and clients share one CPU. On a small machine, the
-//! scheduler's placement would change a rate by tens of percent. On one CPU, the time of a request
-//! is all CPU time, and nothing else runs there.
+//! Servers from Debian under their own benchmarks. The servers were chosen because they are common,
+//! not because they show the largest effect. Server and clients share one CPU. On a small machine,
+//! the scheduler's placement would change a rate by tens of percent. On one CPU, the time of a
+//! request is all CPU time, and nothing else runs there.
 
 use std::fs;
 use std::net::{Ipv4Addr, TcpListener, TcpStream};

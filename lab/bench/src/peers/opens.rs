@@ -14,7 +14,7 @@ use crate::events::{Event, Reported};
 pub(super) enum Way {
     /// The whole path, resolved.
     Whole,
-    /// A path relative to an unknown directory. Its last components match.
+    /// A path relative to an unknown directory. The last components of the paths match.
     Relative,
     /// An empty relative path, such as `.`: the unknown directory itself.
     Folder,
