@@ -55,8 +55,8 @@ const fn place(
 }
 
 /// Directories of the node. These directories include the roots that containerd and Docker pass to
-/// runc, because a container may have a custom cgroup path (`ctr run` uses `/<namespace>/<any
-/// name>`).
+/// runc, because a container may have a custom cgroup path (`ctr run` uses
+/// `/<namespace>/<any name>`).
 const PLACES: &[Place] = &[
     place("run/runc", false, Format::Runc, Runtime::Oci),
     place("run/crun", false, Format::Crun, Runtime::Oci),

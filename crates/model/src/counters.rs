@@ -57,8 +57,8 @@ named_values! {
     }
 }
 
-/// A monotonic counter. The position of a counter equals its position in the kernel side's `enum
-/// counter`, which the `kernel` crate checks at compile time.
+/// A monotonic counter. The position of a counter equals its position in the kernel side's
+/// `enum counter`, which the `kernel` crate checks at compile time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Counter {
     /// Nanoseconds on a CPU, as the scheduler accounts them.

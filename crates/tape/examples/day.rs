@@ -9,9 +9,9 @@
 //! ```
 //!
 //! `write` repeats the recorded batches through the real writer, with counters that keep growing.
-//! `write` prints how fast each table grows. `read` measures what `noctule waits --at -12h --for
-//! 5m` reads, and what `top` reads for one moment. `read` prints the minimum of five rounds of
-//! each.
+//! `write` prints how fast each table grows. `read` measures what
+//! `noctule waits --at -12h --for 5m` reads, and what `top` reads for one moment. `read` prints the
+//! minimum of five rounds of each.
 #![allow(clippy::print_stdout, reason = "an example prints to its user")]
 
 use std::collections::{BTreeMap, HashMap};
