@@ -67,9 +67,9 @@ struct {
 
 /*
  * Whether the tracepoints of requests, and those of bios, pass the queue as the first argument.
- * Before v5.11 both kinds do. The changes are a54895fa057c ("block: remove the request_queue to
- * argument request based tracepoints") for requests and e8a676d61c07 for bios. 5.10.y has only the
- * first change.
+ * Before v5.11 both kinds of tracepoints do. The changes are a54895fa057c ("block: remove the
+ * request_queue to argument request based tracepoints") for requests and e8a676d61c07 for bios.
+ * 5.10.y has only the first change.
  */
 const volatile bool request_passes_queue = false;
 const volatile bool bio_passes_queue = false;
@@ -310,7 +310,9 @@ int block_rq_complete(__u64 *context)
 	struct disk_request done = {};
 	__u64 now = bpf_ktime_get_ns();
 
-	/* Only some bytes of the request are complete. The kernel completes the others later. */
+	/*
+	 * Only some bytes of the request are complete. The kernel completes the other bytes later.
+	 */
 	if (bytes < BPF_CORE_READ(request, __data_len))
 		return 0;
 	if (issued && issued->allocated_at != BPF_CORE_READ(request, start_time_ns)) {

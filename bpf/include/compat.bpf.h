@@ -162,9 +162,9 @@ static __always_inline struct gendisk *disk_of(struct request *request)
 }
 
 /*
- * v6.7: c68a78ffe2cb ("bpf: Introduce task open coded iterator kfuncs"). Without them, a cgroup
- * move of a multithreaded process is seen immediately only for its leader. For the other threads it
- * is seen at the next tick.
+ * v6.7: c68a78ffe2cb ("bpf: Introduce task open coded iterator kfuncs"). Without these functions, a
+ * cgroup move of a multithreaded process is seen immediately only for its leader, and for the other
+ * threads at the next tick.
  */
 extern int bpf_iter_task_new(struct bpf_iter_task *it, struct task_struct *task, unsigned int flags)
 	__weak __ksym;

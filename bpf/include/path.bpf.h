@@ -106,8 +106,8 @@ static __always_inline bool prepend_name(struct path_buffer *made, struct dentry
 		return false;
 	begin -= length + 1;
 	/*
-	 * This barrier has no effect at run time. Without it the compiler would remove the mask,
-	 * which the verifier needs.
+	 * This barrier has no effect at run time. Without the barrier the compiler would remove the
+	 * mask, which the verifier needs.
 	 */
 	barrier_var(begin);
 	begin &= PATH_BYTES - 1;

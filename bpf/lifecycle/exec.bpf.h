@@ -53,8 +53,8 @@ static __always_inline __u32 add_args(struct exec_scratch *made, __u32 at, struc
 	if (length > EXEC_ARGS)
 		length = EXEC_ARGS;
 	/*
-	 * These barriers have no effect at run time. Without them the compiler would drop the
-	 * checks, which the verifier needs.
+	 * These barriers have no effect at run time. Without the barriers the compiler would drop
+	 * the checks, which the verifier needs.
 	 */
 	barrier_var(at);
 	barrier_var(length);

@@ -86,9 +86,9 @@ static __always_inline void note_listener(const struct sock *sk,
 }
 
 /*
- * Adopts a socket that is in no file. If it waits to be accepted, it belongs to the listener. If
- * Multipath TCP uses it, it belongs to the owner of the MPTCP socket. If it is on its way to
- * another process, it has no owner.
+ * Adopts a socket that is in no file. If such a socket waits to be accepted, it belongs to the
+ * listener. If Multipath TCP uses it, it belongs to the owner of the MPTCP socket. If it is on its
+ * way to another process, it has no owner.
  */
 static __always_inline void adopt_without_file(struct sock *sk, struct tcp_sock *tcp)
 {

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Multipath TCP: the process has an MPTCP socket. Below it are TCP subflows. The process creates
- * the first one, and a kernel thread the others. The owner is also recorded for the MPTCP socket.
+ * Multipath TCP: the process has an MPTCP socket. Below that socket are TCP subflows. The process
+ * creates the first subflow, and a kernel thread creates further subflows. The owner is also
+ * recorded for the MPTCP socket.
  */
 #ifndef NOCTULE_TCP_MULTIPATH_BPF_H
 #define NOCTULE_TCP_MULTIPATH_BPF_H
@@ -18,8 +19,8 @@ struct multipath_owner {
 	/* SOCKET_WANTED, or 0. */
 	__u32 wanted;
 	/*
-	 * Whether the process connected or accepted. If 0, it listens, and another process may
-	 * accept.
+	 * Whether the process connected or accepted. If 0, the process listens, and another process
+	 * may accept.
 	 */
 	__u32 has_it;
 };

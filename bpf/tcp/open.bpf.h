@@ -14,7 +14,8 @@ struct open_socket {
 	/* Address of the socket, or 0 once it is closed. */
 	__u64 sk;
 	/*
-	 * The kernel's socket cookie. If it differs, the memory at `sk` belongs to another socket.
+	 * The kernel's socket cookie. If the cookie differs, the memory at `sk` belongs to another
+	 * socket.
 	 */
 	__u64 cookie;
 	/* Address of the socket's account. */

@@ -372,8 +372,8 @@ static __always_inline bool was_made(struct sock *sk, __u32 way)
 }
 
 /*
- * The process that connects creates the first subflow. A kernel thread creates the others, or a
- * process that adds an address to the host.
+ * The process that connects creates the first subflow. Further subflows are created by a kernel
+ * thread, or by a process that adds an address to the host.
  */
 static __always_inline void begin_multipath(struct socket_account *account, struct tcp_sock *tcp,
 					    struct task_struct *task)
