@@ -109,7 +109,7 @@ impl Machine {
     }
 
     /// Runs the meters. The power is 5 W, and 20 W more for each busy CPU. The memory uses a tenth
-    /// of that. If power did not depend on load, all of it would be idle power.
+    /// of this power. If power did not depend on load, all of it would be idle power.
     fn run_meters(&self, stop: &AtomicBool) {
         let began = (now(), oracle::node_time().busy);
         while !stop.load(Ordering::Relaxed) {

@@ -54,7 +54,7 @@ impl<'a> Instance<'a> {
         let name = format!("instances/{name}-{}", std::process::id());
         fs::create_dir(tracefs.path(&name)).expect("an instance");
         let instance = Self { tracefs, name };
-        // Shows raw addresses. The kernel hashes them since 5.12.
+        // Shows raw addresses. Since 5.12 the kernel hashes addresses.
         if instance.read("trace_options").contains("hash-ptr") {
             instance.write("trace_options", "nohash-ptr");
         }

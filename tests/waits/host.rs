@@ -20,7 +20,7 @@ const PERCENT: &str = "/sys/module/noctule_steal/parameters/percent";
 const STEP: &str = "/sys/module/noctule_steal/parameters/step_ms";
 
 /// Returns whether the machine lacks our modules. If so, reports the skip to the runner. A machine
-/// with the other module also has this one.
+/// with `noctule_meter` also has `noctule_steal`.
 fn lacks_modules() -> bool {
     let lacks = !Path::new("/sys/module/noctule_meter").exists();
     if lacks {

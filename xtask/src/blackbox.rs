@@ -24,10 +24,10 @@ use queue::{Queue, Test};
 
 /// Run the tests of the binary on this machine, as root
 ///
-/// Tests that can share the machine run in parallel. Tests that need it alone follow one by one.
-/// Waits for tests of other source trees, which use the same locks. A single test can also be run
-/// with `cargo test`. Up to eight failed tests run again, alone. Tests that pass when they run
-/// alone are reported as flaky and do not fail the run.
+/// Tests that can share the machine run in parallel. Tests that need the machine alone follow one
+/// by one. Waits for tests of other source trees, which use the same locks. A single test can also
+/// be run with `cargo test`. Up to eight failed tests run again, alone. Tests that pass when they
+/// run alone are reported as flaky and do not fail the run.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// Number of tests to run in parallel

@@ -15,7 +15,7 @@ const PART: u64 = 20;
 /// Number of batches after which a group is read again.
 const AGAIN: u64 = 16;
 
-/// Maximum number of threads to read for a batch. After that, no other group is read.
+/// Maximum number of threads to read for a batch. Beyond this number, no other group is read.
 const THREADS: usize = 512;
 
 /// Threads and CPUs of the groups that waited.

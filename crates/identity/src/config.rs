@@ -41,7 +41,7 @@ impl Default for Config {
     }
 }
 
-/// Statistics of a registry. Counts are since its creation.
+/// Statistics of a registry. Counts start at the creation of the registry.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Stats {
     /// Groups that are known, including removed ones.

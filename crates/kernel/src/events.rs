@@ -75,7 +75,7 @@ pub struct SocketSample {
     /// The process that owns the socket.
     pub owner: RawProcess,
     pub socket: noctule_model::Socket,
-    /// Whether the socket listens. Otherwise it is connected or connecting.
+    /// Whether the socket listens. Otherwise the socket is connected or connecting.
     pub listens: bool,
     /// Whether the socket listens or is connected, and its start has been reported or is being
     /// reported now.

@@ -42,8 +42,8 @@ pub struct Facts {
     /// that detaches the storage also identifies kernels with a backport. A compiler may inline
     /// that function, so the release is also checked.
     pub socket_storage_iterates: bool,
-    /// Whether a thread can be preempted inside a tracepoint program (7.0). Until it continues, the
-    /// kernel skips the program for all other threads on that CPU.
+    /// Whether a thread can be preempted inside a tracepoint program (7.0). Until the preempted
+    /// thread continues, the kernel skips the program for all other threads on that CPU.
     pub tracepoints_preempt: bool,
     /// The subset of `HOOKS` that this kernel has: raw tracepoints, and functions with BTF.
     pub hooks: BTreeSet<&'static str>,

@@ -93,7 +93,7 @@ impl PacketSource {
     }
 }
 
-/// Opens a socket. Without a protocol it receives no packets.
+/// Opens a socket. Without a protocol the socket receives no packets.
 fn socket(kind: SocketType) -> Result<OwnedFd, Error> {
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     let none: Option<Protocol> = None;

@@ -161,7 +161,7 @@ pub struct Node {
     /// time of the running task (CONFIG_PARAVIRT_TIME_ACCOUNTING).
     pub steal_ns: Option<u64>,
     /// Steal time up to the last switch of each CPU, on kernels that count steal time as CPU time
-    /// of the running task or as idle time. Used and idle time include it.
+    /// of the running task or as idle time. Used and idle time include this steal time.
     pub steal_included_ns: Option<u64>,
     /// Number of times that a CPU left its idle task.
     pub idle_switches: u64,

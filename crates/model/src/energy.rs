@@ -80,7 +80,7 @@ pub struct ZoneReading {
     /// `CLOCK_MONOTONIC` just before the read that returned `energy_uj`, in nanoseconds. The read
     /// can precede the batch by the sampling interval of a power sensor, or by more if reads fail.
     pub before_ns: u64,
-    /// `CLOCK_MONOTONIC` just after that read.
+    /// `CLOCK_MONOTONIC` just after the read that returned `energy_uj`, in nanoseconds.
     pub after_ns: u64,
     /// Number of gaps in which the zone could not be read or its counter jumped. If the meter kept
     /// counting, the energy of the gap is in the first reading after it. Otherwise the energy is
@@ -108,8 +108,8 @@ named_values! {
     /// The name is the word used in every output.
     #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
     pub enum ZoneKind {
-        /// A processor package: cores, caches and memory controller. On servers it does not include
-        /// memory.
+        /// A processor package: cores, caches and memory controller. On servers the package does
+        /// not include memory.
         Package: "package",
         /// The cores of a package (power plane 0).
         Core: "core",
@@ -118,8 +118,8 @@ named_values! {
         Uncore: "uncore",
         /// Memory of a socket.
         Dram: "dram",
-        /// The platform as metered by the processor, including packages. On most laptops it is the
-        /// whole machine.
+        /// The platform as metered by the processor, including packages. On most laptops the
+        /// platform is the whole machine.
         Psys: "psys",
         /// The whole machine, metered at its power supply or battery.
         Platform: "platform",

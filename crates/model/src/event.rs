@@ -290,7 +290,7 @@ impl ExecContext {
 pub struct Namespace {
     /// Name of the namespace's file in /proc.
     pub kind: &'static str,
-    /// Inode of that file.
+    /// Inode of the namespace's file.
     pub inode: u32,
     /// Whether this is the host's namespace; `None` if unknown.
     pub of_host: Option<bool>,

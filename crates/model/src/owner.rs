@@ -89,7 +89,7 @@ pub struct Owner {
     pub path: String,
     /// The innermost container that contains the cgroup.
     pub container: Option<Container>,
-    /// The pod of that container.
+    /// The pod of the container.
     pub pod: Option<Pod>,
     /// The innermost systemd unit (service, scope) that contains the cgroup. The name is unescaped
     /// only for display.

@@ -256,6 +256,6 @@ impl QuotaUse {
 pub struct Unusual {
     /// 99th percentile of the group's waits, in nanoseconds.
     pub p99_ns: u64,
-    /// The ratio of that percentile to the usual one.
+    /// The ratio of this 99th percentile to the group's usual one.
     pub times: f64,
 }

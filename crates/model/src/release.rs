@@ -18,7 +18,7 @@ pub enum BlockEnd {
 pub struct Releaser {
     /// The group of the thread that woke the blocked thread.
     pub group: Group,
-    /// The process of that thread.
+    /// The process of the thread that woke the blocked thread.
     pub process: ProcessId,
 }
 

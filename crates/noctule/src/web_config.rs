@@ -1,8 +1,8 @@
 //! `--web-config`: TLS, passwords and headers, in the format of Prometheus' exporter-toolkit.
 //!
 //! This file, and the files that it refers to, are read with the rights of the user who started
-//! noctule. No message quotes their contents. A thread checks for changes every second, so that
-//! certificates can be renewed without a restart.
+//! noctule. No message quotes the contents of these files. A thread checks for changes every
+//! second, so that certificates can be renewed without a restart.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

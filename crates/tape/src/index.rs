@@ -23,7 +23,8 @@ const SCHEMA: char = '^';
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Chunk {
     pub(crate) table: String,
-    /// Whether the chunk is the schema at the start of the file. Otherwise it is a record batch.
+    /// Whether the chunk is the schema at the start of the file. Otherwise the chunk is a record
+    /// batch.
     pub(crate) schema: bool,
     pub(crate) offset: u64,
     pub(crate) length: u64,

@@ -147,7 +147,7 @@ impl Writer {
     }
 
     /// Returns whether rows must be written after a batch taken at `taken_ns`. The first batch is
-    /// written immediately. After that, rows are written when that would double the recording.
+    /// written immediately. Later rows are written when writing them would double the recording.
     fn is_due(&mut self, taken_ns: u64) -> bool {
         let since = *self.since_ns.get_or_insert(taken_ns);
         let Some(first) = self.first_ns else {

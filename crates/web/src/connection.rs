@@ -27,13 +27,14 @@ use crate::secured::Guard;
 /// Time limits for clients.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Limits {
-    /// Time limit for a complete request header, from the moment the server waits for it. This
-    /// limit also limits idle time.
+    /// Time limit for a complete request header, from the moment the server waits for it. Also the
+    /// limit of idle time.
     pub(crate) header: Duration,
     /// Time after which the connection closes once the current response is sent.
     pub(crate) life: Duration,
-    /// Time limit for that last response. The limit applies to the whole response rather than to
-    /// each write, because a client that reads one byte at a time lets every single write succeed.
+    /// Time limit for the last response of a connection. The limit applies to the whole response
+    /// rather than to each write, because a client that reads one byte at a time lets every single
+    /// write succeed.
     pub(crate) last_answer: Duration,
 }
 

@@ -1,6 +1,6 @@
 //! Power sensors of a machine: an ACPI power meter, which the emulator gets from a table of
 //! `vm/sensors`, and a chip on an I2C bus that consists only of registers (`i2c-stub`). Tests set
-//! their values.
+//! the values of both.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

@@ -412,7 +412,8 @@ fn what_was_learned_serves_to_divide_again() {
     assert!(active.abs_diff(19 * 20_000_000) < 4_000_000, "{active}");
 }
 
-/// Idle power was learned before a power limit was set. For the next ten minutes the machine takes less than that.
+/// Idle power was learned before a power limit was set. For the next ten minutes the machine takes
+/// less than the learned idle power.
 #[test]
 fn what_was_missing_of_idle_power_is_taken_from_ten_seconds_at_most() {
     let mut machine = Machine::new(&[zone(ZoneKind::Package, None)]);

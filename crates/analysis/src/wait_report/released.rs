@@ -13,8 +13,8 @@ use super::{Growth, Party, WaitReportRow};
 use crate::ReportBuilder;
 use crate::report::Key;
 
-/// The blocked time of a row in one class, by the party that ended the blocks. The other times add
-/// up to `blocked_ns`.
+/// The blocked time of a row in one class, by the party that ended the blocks. `blocked_ns` is the
+/// sum of the other times.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Released {
     pub class: BlockClass,
@@ -43,7 +43,7 @@ pub struct ReleasedBy {
     pub process: ProcessId,
     /// The blocked time that this process ended, in nanoseconds.
     pub process_ns: u64,
-    /// The command name of that process; `None` if no batch listed it.
+    /// The command name of `process`; `None` if no batch listed that process.
     pub comm: Option<String>,
 }
 

@@ -143,7 +143,7 @@ mod tests {
         threads.read(&sample(2, 5, Some((BlockClass::Disk, 150))));
         assert_eq!(disk_ns(threads.of_process(process), 200), 150);
         assert_eq!(disk_ns(threads.of_cgroup(first), 300), 350);
-        // One thread moves to another cgroup and stays blocked. The other wakes up.
+        // One thread moves to another cgroup and stays blocked. The other thread wakes up.
         threads.read(&sample(1, 6, Some((BlockClass::Disk, 220))));
         threads.read(&sample(2, 5, None));
         assert_eq!(disk_ns(threads.of_cgroup(first), 300), 0);

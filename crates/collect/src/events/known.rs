@@ -1,4 +1,5 @@
-//! What the stream has reported: live processes and open sockets. After a loss it is compared with the current state.
+//! What the stream has reported: live processes and open sockets. After a loss, this list is
+//! compared with the current state.
 
 use std::collections::{HashMap, HashSet};
 

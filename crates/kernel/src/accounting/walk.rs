@@ -50,7 +50,8 @@ pub(super) struct Walk {
     due_ns: u64,
     walked_ns: u64,
     always: bool,
-    /// Number of lost exit records and accounts. If it grows, a process may have ended unreported.
+    /// Number of lost exit records and accounts. If this number grows, a process may have ended
+    /// unreported.
     lost: u64,
     bytes: Vec<u8>,
     rows: Vec<TaskSample>,

@@ -382,8 +382,8 @@ fn load_tcp(
     open.load().context("loading the BPF object `tcp`")
 }
 
-/// Attaches the TCP iterator, if it was loaded. Without it, sockets without a file are not found at
-/// the start.
+/// Attaches the TCP iterator, if it was loaded. Without the iterator, sockets without a file are
+/// not found at the start.
 fn attach_optional(program: &libbpf_rs::ProgramImpl<'_, libbpf_rs::Mut>) -> Option<Link> {
     let link = program.attach();
     link.inspect_err(|error| tracing::debug!(%error, "cannot attach the TCP iterator"))

@@ -56,7 +56,7 @@ impl RawSocket {
         Ok(socket)
     }
 
-    /// Opens a socket. Without a protocol it receives no packets.
+    /// Opens a socket. Without a protocol the socket receives no packets.
     fn open() -> io::Result<Self> {
         let kind = libc::SOCK_RAW | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
         #[allow(unsafe_code, reason = "rustix does not support packet sockets")]

@@ -46,7 +46,7 @@ pub struct DnsAnswer {
 pub struct UdpFlow {
     /// The socket, with the peer.
     pub socket: Socket,
-    /// Payload bytes sent. It is unknown whether they were delivered.
+    /// Payload bytes sent. It is unknown whether the bytes were delivered.
     pub bytes_sent: u64,
     /// Payload bytes that the process read.
     pub bytes_received: u64,

@@ -11,7 +11,8 @@ use noctule_text::{bytes, clock_ms, duration, escape, escape_bytes};
 
 use super::json;
 
-/// Maximum length of the arguments in a line, in characters. The JSON contains them in full.
+/// Maximum length of the arguments in a line, in characters. The JSON contains the arguments in
+/// full.
 const ARGUMENTS: usize = 160;
 
 /// The parts of a line. Text from untrusted sources is already escaped.

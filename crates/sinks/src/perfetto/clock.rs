@@ -36,8 +36,8 @@ impl Clock {
         let boot = batch.boot_unix_ns.cast_signed();
         let known = self.zeros.map(|[_, last]| last);
         if let Some(known) = known.filter(|_| std::mem::take(&mut self.is_new_boot)) {
-            // Only the wall clock continues across boots. If it went back, the new boot directly
-            // follows the old one.
+            // Only the wall clock continues across boots. If the wall clock went back, the new boot
+            // directly follows the old one.
             let latest = at - self.batches[1].cast_signed() - 1;
             self.behind_ns = boot - known.min(latest);
         }

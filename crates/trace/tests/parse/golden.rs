@@ -1,8 +1,8 @@
 //! Runs the golden cases: `tests/golden/{filter,hist,trigger}.txt`.
 //!
-//! A line that begins with `> ` is a source text. The lines below it are its problems or its tree.
-//! Lines that begin with `#` name the origin of the cases. `NOCTULE_BLESS=1` rewrites the files;
-//! review the difference.
+//! A line that begins with `> ` is a source text. The lines below a source text are its problems or
+//! its tree. Lines that begin with `#` name the origin of the cases. `NOCTULE_BLESS=1` rewrites the
+//! files; review the difference.
 
 use std::path::PathBuf;
 

@@ -41,7 +41,7 @@ pub(super) struct Several {
 /// Differences by reason.
 pub(super) type Reasons = BTreeMap<&'static str, Several>;
 
-/// No reason is known.
+/// No reason for the difference is known.
 pub(super) const UNEXPLAINED: &str = "UNEXPLAINED";
 /// The kernel executes the interpreter of a script, with other arguments than the program
 /// requested.

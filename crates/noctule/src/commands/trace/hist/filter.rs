@@ -1,8 +1,8 @@
 //! Filters in the language of tcpdump.
 //!
-//! tcpdump compiles them. A statically linked binary, such as noctule's builds for nodes, cannot
-//! load libpcap, and the existing Rust compilers cover only a subset of the language. tcpdump only
-//! prints instructions; it does not capture packets.
+//! tcpdump compiles these filters. A statically linked binary, such as noctule's builds for nodes,
+//! cannot load libpcap, and the existing Rust compilers cover only a subset of the language.
+//! tcpdump only prints instructions; it does not capture packets.
 
 use std::io::ErrorKind;
 use std::process::{Command, Stdio};
