@@ -217,7 +217,7 @@ const fn not(
 
 const NO_GPU: &str = "accelerator meters do not report usage per process";
 const NO_IDLE: &str = "the idle energy and the users of this zone are unknown: see `noctule_node_energy_joules_total`";
-const NO_OTHER: &str = "in Kepler 0.7 this zone is the platform minus packages and memory, for idle and active energy; `noctule_node_energy_joules_total{kind=\"other\"}` is the part outside all inner zones";
+const NO_OTHER: &str = "Kepler 0.7 computes this zone as the platform minus packages and memory, for idle and active energy; see `noctule_node_energy_joules_total{kind=\"other\"}` for the energy outside all inner zones";
 const NO_ROWS: &str = "the users of this zone are unknown";
 const NO_VM: &str = "a virtual machine is reported as its hypervisor process; under libvirt, as a container with the runtime `libvirt`";
 const NO_SELF: &str = "the metric describes Kepler itself: see `noctule_self_build_info`";
