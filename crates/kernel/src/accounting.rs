@@ -387,8 +387,7 @@ impl Accounting {
     /// Reads everything. All CPU time, of threads and idle, is exact for one moment, however long
     /// the reading takes. Other counters have the values at the time at which they were read. A
     /// thread that ends or moves during the reading sends a record with its usage. If the ring
-    /// buffer has no room for the record, the usage is missing from this snapshot and complete in
-    /// the next.
+    /// buffer has no room for it, the usage is missing from this snapshot and complete in the next.
     pub fn snapshot(&mut self) -> Result<Snapshot, Error> {
         let online = self.places.online_now();
         if online.is_empty() {
@@ -477,10 +476,10 @@ impl Accounting {
         self.orphans.take(&self.switch, living, snapshot.taken_ns)
     }
 
-    /// Starts a snapshot at the current moment, and reads the CPUs with their hardware counters. A
-    /// hardware counter has the value of the time at which it is read, so it must be read right
-    /// after the moment. A switch that happens before the programs see the moment saves no values.
-    /// If the agent was preempted between these steps, they are therefore repeated.
+    /// Starts a snapshot at the current moment, and reads the CPUs with their hardware counters.
+    /// Hardware counters must be read right after the moment, and a switch that happens before the
+    /// programs see the moment saves no values. Both steps are therefore repeated if the agent was
+    /// preempted between them.
     fn begin_moment(&mut self, online: &[u32]) -> Result<Snapshot, Error> {
         let allowed = MOMENT_NS + MOMENT_CPU_NS * online.len() as u64;
         let begins_releases = self.begins_releases();
