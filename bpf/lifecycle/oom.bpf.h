@@ -162,7 +162,8 @@ static __always_inline bool was_killed(struct task_struct *task)
 /*
  * Removes the record that the OOM killer chose the process. The exit program records a kill before
  * it looks for the victim. The victim program records the victim before it looks for the kill. At
- * least one of the two sees the other, and the one that removes the record reports it.
+ * least one of the two programs sees the record of the other, and the program that removes the
+ * record of the victim reports the kill.
  */
 static __always_inline bool take_victim(struct task_struct *task, struct victim *taken)
 {

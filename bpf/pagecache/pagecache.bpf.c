@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * Page cache reads and dirtied pages, charged to the current thread. There are several programs for
- * each; the loader picks the best one that the kernel supports.
+ * Page cache reads and dirtied pages, charged to the current thread. Several programs exist for
+ * reads and for dirtied pages; the loader picks the best one that the kernel supports.
  */
 #include "../include/kernel.h"
 #include <bpf/bpf_helpers.h>

@@ -2,8 +2,8 @@
 /*
  * Data that only the system calls themselves show, on kernels with fexit. A connect that fails
  * before anything is sent (no route, no port) changes no state. The process that accepts a
- * connection is known only at accept. If the state change was skipped, connect also shows the
- * process that connects.
+ * connection is known only at accept. If the kernel skipped the program of a state change, connect
+ * also shows the process that connects.
  */
 #ifndef NOCTULE_TCP_CALL_BPF_H
 #define NOCTULE_TCP_CALL_BPF_H

@@ -76,8 +76,8 @@ static __always_inline void report_failure(struct socket_account *account, struc
 	if (account->since)
 		event->duration_ns = event->head.time - account->since;
 	/*
-	 * The condition always holds. The compiler can prove that and would drop the check, but the
-	 * verifier needs it.
+	 * The following condition always holds. The compiler can prove that and would drop the
+	 * check, but the verifier needs it.
 	 */
 	barrier_var(reason);
 	if (reason < CONNECT_ERRORS)

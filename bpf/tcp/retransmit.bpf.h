@@ -55,7 +55,8 @@ static __always_inline bool was_not_tried(int error)
 /*
  * `error` is set if this host dropped the segments, or did not try to send them. Before v6.17 such
  * failures are not reported, and are detected at the next attempt, because the kernel counted them.
- * If more segments were retransmitted than reported, their fate is unknown.
+ * If more segments were retransmitted than reported, it is unknown whether this host dropped the
+ * others.
  */
 static __always_inline void retransmit(struct sock *sk, __u32 segments, int error)
 {
@@ -82,9 +83,9 @@ static __always_inline void retransmit(struct sock *sk, __u32 segments, int erro
 }
 
 /*
- * Reports the failed attempts after the last successful one, at the end of a connection. If not
- * every change was seen (`late`), their fate is unknown. `event` is reused for the report, then
- * restored to `kind`.
+ * Reports the failed attempts after the last successful one, at the end of a connection. If the
+ * programs did not see every change (`late`), the fate of these attempts is unknown. `event` is
+ * reused for the report, then restored to `kind`.
  */
 static __always_inline void tell_rest(struct socket_account *account, struct tcp_sock *tcp,
 				      bool connects, bool late, struct tcp_event *event,

@@ -224,8 +224,8 @@ static __always_inline void describe_end(struct tcp_event *event, const struct t
 	case ENETDOWN:
 	case ETIMEDOUT:
 		/*
-		 * The kernel has emptied the write queue by now. While data is unacknowledged it
-		 * sends window probes instead of keepalive probes.
+		 * The kernel has emptied the write queue by now. While data is unacknowledged, the
+		 * kernel sends window probes instead of keepalive probes.
 		 */
 		event->reason = connection->icsk_probes_out && !connection->icsk_retransmits &&
 						tcp->write_seq == tcp->snd_una

@@ -232,7 +232,10 @@ int survey_sockets(struct bpf_iter__task_file *ctx)
 	return 0;
 }
 
-/* Set if the kernel rejects iterators over maps. After the start survey_tcp then does the scans. */
+/*
+ * Set if the kernel rejects iterators over maps. In that case survey_tcp does the scans after the
+ * start.
+ */
 const volatile bool survey_looks = false;
 
 /*
