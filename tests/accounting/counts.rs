@@ -173,8 +173,8 @@ fn pages_read_match_the_file() {
     assert!(wrong.is_empty(), "{}", wrong.join("; "));
 }
 
-/// The second call reads the second half of the file again. Unlike a call that continues a read, it
-/// does not start at the file's first page.
+/// The second call reads the second half of the file again. Unlike a call that continues a read,
+/// the second call does not start at the file's first page.
 #[test]
 fn a_page_that_two_calls_read_counts_twice() {
     let _machine = support::shared_but(&[support::Part::LastCpu]);

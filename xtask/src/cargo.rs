@@ -21,9 +21,9 @@ pub(crate) fn command() -> Command {
 }
 
 /// Removes the variables that describe xtask's own package. Some build scripts, such as that of
-/// `ring`, depend on these variables. With the variables, these scripts would run again whenever
-/// xtask starts cargo after a user did, and everything that depends on the scripts would be
-/// rebuilt.
+/// `ring`, depend on these variables. If the variables stayed, these scripts would run again
+/// whenever xtask starts cargo after a user started cargo, and everything that depends on the
+/// scripts would be rebuilt.
 pub(crate) fn remove_package_variables(command: &mut Command) {
     for (name, _) in env::vars_os() {
         let text = name.to_string_lossy();

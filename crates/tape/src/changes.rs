@@ -24,8 +24,8 @@ const COUNTS: (&str, &str) = (
 pub(crate) struct Entry<R> {
     /// [`noctule_model::Batch::sequence`].
     pub(crate) tick: u64,
-    /// The batch of the entry from which the counts are summed. If it equals `tick`, the counts are
-    /// complete.
+    /// The batch of the entry from which the counts are summed. If this batch is `tick`, the counts
+    /// are complete.
     pub(crate) counted_from: u64,
     /// The row was removed in this batch; `row` holds its last state.
     pub(crate) removed: bool,

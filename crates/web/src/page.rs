@@ -73,8 +73,8 @@ impl Packer {
         Ok(())
     }
 
-    /// Returns the part. The part ends on a byte boundary, because each page continues it with its
-    /// own block.
+    /// Returns the finished part of the page. The part ends on a byte boundary, because each page
+    /// continues it with its own block.
     pub fn finish(mut self) -> io::Result<Shared> {
         // A single flush can leave data in the compressor (flate2 1.1.11 with miniz_oxide 0.9.1).
         loop {

@@ -5,7 +5,8 @@ use super::scrub::code;
 use crate::tree::{File, Tree};
 
 /// Where `unsafe` is allowed: in the kernel crate, and in the tests, whose loads and oracles make
-/// system calls that no library wraps. Clippy requires SAFETY comments in both.
+/// system calls that no library wraps. Clippy requires SAFETY comments in the kernel crate and in
+/// the tests.
 const UNSAFE_PLACES: [&str; 2] = ["crates/kernel/", "tests/"];
 
 /// Forbidden code, and how to fix it.

@@ -142,8 +142,8 @@ impl Cgroups {
         able.into_iter().map(|(_, id)| id).collect()
     }
 
-    /// Records that these groups were removed. Returns those whose rows on the kernel side may be
-    /// deleted because their values are settled here.
+    /// Records that these groups were removed. Returns the groups whose rows on the kernel side may
+    /// be deleted because their values are settled here.
     pub(super) fn release(&mut self, released: &[CgroupId], snapshot: &Snapshot) -> Vec<CgroupId> {
         for id in released {
             if let Some(group) = self.groups.get_mut(id) {

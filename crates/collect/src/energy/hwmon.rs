@@ -111,8 +111,8 @@ fn interval_ms(folder: &Path, stem: &str) -> u64 {
     .clamp(BOUNDS_MS.0, BOUNDS_MS.1)
 }
 
-/// Returns the part of the machine that a sensor covers, and the socket. Returns `None` if another
-/// sensor that is read includes it.
+/// Returns the part of the machine that a sensor covers, and the socket. Returns `None` if that
+/// part is included in the part of another sensor that is read.
 fn kind(chip: &str, label: Option<&str>) -> Option<(ZoneKind, Option<u32>)> {
     let numbered = |begin: &str| -> Option<u32> { label?.strip_prefix(begin)?.parse().ok() };
     // On NVIDIA Grace, the module includes processor, memory and accelerator; "Grace" is the

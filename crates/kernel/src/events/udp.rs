@@ -302,7 +302,8 @@ impl UdpEvents {
     }
 }
 
-/// Puts an entry back. Returns false if the table already has a new entry or is full.
+/// Puts an entry back into the table. Returns false if the table already has a new entry or is
+/// full.
 fn put_back(table: &impl MapCore, key: &[u8], value: &[u8]) -> bool {
     table.update(key, value, MapFlags::NO_EXIST).is_ok()
 }

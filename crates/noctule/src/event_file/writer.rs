@@ -23,8 +23,8 @@ pub(super) struct Writer {
     /// Lines that are not written yet. `reported` is the number of events in them.
     lines: Vec<u8>,
     reported: Tally,
-    /// Losses for which the file has no gap record yet. Initially, the gap since the last event in
-    /// the file.
+    /// Losses for which the file has no gap record yet. At first, this is the gap since the last
+    /// event in the file.
     missing: Tally,
     /// Whether the first event has arrived, which ends the gap caused by the restart.
     begun: bool,

@@ -85,8 +85,8 @@ impl Column for Option<Word> {
     }
 }
 
-/// Bytes are written as text, with U+FFFD in place of invalid UTF-8. If they are not valid UTF-8, a
-/// second column contains the original bytes.
+/// Bytes are written as text, with U+FFFD in place of invalid UTF-8. If the bytes are not valid
+/// UTF-8, a second column contains the original bytes.
 impl Column for Words {
     fn fields(name: &str, out: &mut Vec<Field>) {
         out.push(Field::new(name, DataType::Utf8View, false));

@@ -153,7 +153,7 @@ impl Builder {
 }
 
 /// Returns the last index of a name. Only the latest 100 names are compared, so that long formats
-/// do not take quadratic time. On Linux 6.18 no format has more than 22.
+/// do not take quadratic time. On Linux 6.18 no format has more than 22 names.
 fn recent(names: &[String], name: &str) -> Option<usize> {
     let mut latest = names.iter().enumerate().rev().take(100);
     latest

@@ -37,7 +37,7 @@ pub(super) fn write(
 fn address(layout: Layout, letters: &[u8], address: u64, symbols: &dyn Symbols, out: &mut String) {
     match letters {
         [b'S' | b'F' | b'B', ..] => symbol(layout, address, true, letters[0] == b'B', symbols, out),
-        // `%pfw` is different: a firmware node.
+        // `%pfw` prints a firmware node, not a symbol.
         [b's', ..] | [b'f', 0, ..] => symbol(layout, address, false, false, symbols, out),
         [0 | b'x' | b'K', ..] => full_address(layout, address, out),
         _ => {
