@@ -43,24 +43,17 @@ static __always_inline __u32 highest_bit(__u64 value)
 	return bit + (0xffffaa50ULL >> 2 * value & 3);
 }
 
+/* Values below 2^HISTOGRAM_BITS are shifted by 0. A negative value counts as a large one. */
 static __always_inline void histogram_add(__u32 *buckets, __u64 value)
 {
-	__u32 bucket = value;
-	__u32 shift;
+	__u32 bucket, shift;
 
-	if (value >> HISTOGRAM_MAX_BITS) {
+	value = value << 1 >> 1;
+	shift = highest_bit(value | 1ULL << HISTOGRAM_BITS) - HISTOGRAM_BITS;
+	bucket = (shift << HISTOGRAM_BITS) + (value >> shift);
+	if (bucket >= HISTOGRAM_BUCKETS)
 		bucket = HISTOGRAM_BUCKETS - 1;
-	} else if (value >> (HISTOGRAM_BITS + 1)) {
-		shift = highest_bit(value) - HISTOGRAM_BITS;
-		bucket = (shift << HISTOGRAM_BITS) + (value >> shift);
-	}
-	/*
-	 * This is always true. The compiler can prove that and would drop the check, but the
-	 * verifier needs it.
-	 */
-	barrier_var(bucket);
-	if (bucket < HISTOGRAM_BUCKETS)
-		__sync_fetch_and_add(&buckets[bucket], 1);
+	__sync_fetch_and_add(&buckets[bucket], 1);
 }
 
 #endif
