@@ -17,10 +17,32 @@
 #include "sums.bpf.h"
 #include "wait.bpf.h"
 
-static __always_inline void add(struct counters *to, const struct counters *what)
+/*
+ * Adds the counters of a scratch record to a process. This is a global function, which the verifier
+ * checks once instead of at each call (see charge_runner).
+ */
+__noinline int add_to_process(__u32 scratch, __u32 tgid, __u32 package, __u64 start)
 {
-	for (int i = 0; i < COUNTER_COUNT; i++)
-		__sync_fetch_and_add(&to->v[i], what->v[i]);
+	struct process_key key = {.tgid = tgid, .package = package, .start = start};
+	struct task_sample *used = bpf_map_lookup_elem(&scratches, &scratch);
+	struct task_sample *row = bpf_map_lookup_elem(&carried, &key);
+
+	for (int i = 0; used && row && i < COUNTER_COUNT; i++)
+		__atomic_fetch_add(&row->counters.v[i], used->counters.v[i], __ATOMIC_RELAXED);
+	return 0;
+}
+
+/* Adds the counters of a scratch record, except the CPU time, to a cgroup on a package. */
+__noinline int add_to_cgroup(__u32 scratch, __u64 cgroup, __u32 package)
+{
+	struct settled_key key = {.cgroup = cgroup, .package = package};
+	struct task_sample *used = bpf_map_lookup_elem(&scratches, &scratch);
+	struct settled_sums *sums = bpf_map_lookup_elem(&settled, &key);
+	struct counters *row = sums ? &sums->counters : &overflow;
+
+	for (int i = COUNTER_CPU_TIME + 1; used && i < COUNTER_COUNT; i++)
+		__atomic_fetch_add(&row->v[i], used->counters.v[i], __ATOMIC_RELAXED);
+	return 0;
 }
 
 /* Reads the counters of the thread since it was created. */
@@ -116,8 +138,8 @@ static __always_inline void describe(struct task_sample *sample, struct task_str
 	sample->process_start = account->process_start;
 	sample->cgroup = account->cgroup;
 	sample->parent = to_be_read(task)->real_parent->tgid;
-	sample->flags = task->pid == task->tgid ? SAMPLE_LEADER : 0;
 	/* The code avoids branches, because each branch doubles the states of the verifier. */
+	sample->flags = (((__u32)(task->pid ^ task->tgid) - 1) >> 31) * SAMPLE_LEADER;
 	sample->flags |= !!(task->flags & PF_KTHREAD) * SAMPLE_KERNEL;
 	sample->flags |= account->followed * SAMPLE_FOLLOWED;
 	sample->cpu = 0;
@@ -131,18 +153,17 @@ static __always_inline void describe(struct task_sample *sample, struct task_str
 }
 
 /* Returns the carried sums of the thread's process, or NULL if the table is full. */
-static __always_inline struct task_sample *carried_row(struct task_struct *task,
-						       struct task_account *account)
+static __always_inline struct task_sample *
+carried_row(struct task_struct *task, struct task_account *account, const struct process_key *key)
 {
-	struct process_key key = process_of(task, account);
-	struct task_sample *row = bpf_map_lookup_elem(&carried, &key);
+	struct task_sample *row = bpf_map_lookup_elem(&carried, key);
 	struct task_struct *leader;
 
 	if (row)
 		return row;
 	/* 0 if the thread was first seen after it was reaped, so that its process is unknown. */
-	if (key.start)
-		row = lookup_or_init(&carried, &key, &no_sample);
+	if (key->start)
+		row = lookup_or_init(&carried, key, &no_sample);
 	if (!row) {
 		count_loss(LOSS_PROCESS_ROW);
 		return NULL;
@@ -158,13 +179,14 @@ static __always_inline struct task_sample *carried_row(struct task_struct *task,
  * pointer to the leader no longer exists. The leader is therefore listed by the pid of the process.
  */
 static __always_inline void carry(struct task_struct *task, struct task_account *account,
-				  const struct counters *used, __u64 later_ns, __u64 at)
+				  __u32 scratch, __u64 later_ns, __u64 at)
 {
-	struct task_sample *row = carried_row(task, account);
+	struct process_key key = process_of(task, account);
+	struct task_sample *row = carried_row(task, account, &key);
 
 	if (!row)
 		return;
-	add(&row->counters, used);
+	add_to_process(scratch, key.tgid, key.package, key.start);
 	if (later_ns)
 		note_later_in(row, later_ns, at);
 	*(volatile __u32 *)&carried_unread = 1;
@@ -221,16 +243,18 @@ static __noinline void add_running(struct task_struct *task, struct counters *us
 }
 
 /*
- * Settles the thread with its cgroup. `used` receives its counters since the last settlement,
- * including a wait in progress (`open`; NULL if the thread does not wait). Two CPUs can settle one
- * thread at the same time, when it ends while it is moved. Each exchange takes what remains, so
- * that the amounts add up in either order. Returns how much of the CPU time in `used` came after
- * the moment of the snapshot.
+ * Settles the thread with its cgroup. The counters of record number `scratch` (`used`) receive its
+ * counters since the last settlement, including a wait in progress (`open`; NULL if the thread does
+ * not wait). Two CPUs can settle one thread at the same time, when it ends while it is moved. Each
+ * exchange takes what remains, so that the amounts add up in either order. Returns how much of the
+ * CPU time in `used` came after the moment of the snapshot.
  */
 static __always_inline __u64 settle(struct task_struct *task, struct task_account *account,
-				    struct counters *used, const struct division *open, __u64 at)
+				    __u32 scratch, struct counters *used,
+				    const struct division *open, __u64 at)
 {
 	__u64 cgroup = account->cgroup, later_ns = 0;
+	__u32 package = package_of(task, account);
 	struct settled_sums *sums;
 	struct counters *row;
 	__u64 before;
@@ -249,11 +273,10 @@ static __always_inline __u64 settle(struct task_struct *task, struct task_accoun
 	/* A move has already settled some of the slice. */
 	if (later_ns > used->v[COUNTER_CPU_TIME])
 		later_ns = used->v[COUNTER_CPU_TIME];
-	sums = settled_row(cgroup, package_of(task, account));
+	sums = settled_row(cgroup, package);
 	row = sums ? &sums->counters : &overflow;
 	before = fetch_and_add(&row->v[COUNTER_CPU_TIME], used->v[COUNTER_CPU_TIME]);
-	for (int i = COUNTER_CPU_TIME + 1; i < COUNTER_COUNT; i++)
-		__sync_fetch_and_add(&row->v[i], used->v[i]);
+	add_to_cgroup(scratch, cgroup, package);
 	/* The usage of a running thread after the moment is not known when the thread moves. */
 	if (at && account->seen != at && sums && (!open || !is_on_cpu(task)))
 		report_late(task, account, used, cgroup, before, at);
@@ -359,12 +382,12 @@ static __always_inline void settle_exiting(struct task_struct *task, struct task
 	account->total.v[COUNTER_WAIT_UNATTRIBUTED] += take_unseen(task, account);
 	/* Read late on purpose, because an earlier read would double the states of the verifier. */
 	at = sample_at;
-	later_ns = settle(task, account, &last->counters, NULL, at);
+	later_ns = settle(task, account, scratch, &last->counters, NULL, at);
 	/* The common case, a single-threaded process, needs no row. */
 	if (dead && task->pid == task->tgid && !account->threads)
 		report_exit(task, account, &last->counters, later_ns, at);
 	else
-		carry(task, account, &last->counters, later_ns, at);
+		carry(task, account, scratch, later_ns, at);
 }
 
 static __always_inline void leave_package(struct task_struct *task, struct task_account *account,
@@ -376,8 +399,8 @@ static __always_inline void leave_package(struct task_struct *task, struct task_
 
 	if (!used)
 		return;
-	later_ns = settle(task, account, &used->counters, NULL, at);
-	carry(task, account, &used->counters, later_ns, at);
+	later_ns = settle(task, account, scratch, &used->counters, NULL, at);
+	carry(task, account, scratch, later_ns, at);
 }
 
 /*
@@ -437,8 +460,8 @@ static __always_inline void settle_moved(struct task_struct *task, __u32 number)
 	if (!account || !sample)
 		return;
 	divide_block(account, bpf_ktime_get_ns());
-	later_ns = settle(task, account, &sample->counters, open, at);
-	carry(task, account, &sample->counters, later_ns, at);
+	later_ns = settle(task, account, number, &sample->counters, open, at);
+	carry(task, account, number, later_ns, at);
 	account->cgroup = cgroup_of(task);
 	/* The next snapshot reads the thread and reports the new group. */
 	list_thread(task, account);
