@@ -161,7 +161,10 @@ struct cpu_slot {
 	/* Last value of each hardware counter. The next switch charges the difference. */
 	struct bpf_perf_event_value last[4];
 	struct totals idle;
-	__u64 reserved[4];
+	/* The cause in note_late_wait(). */
+	__u32 late_cause;
+	__u32 padding;
+	__u64 reserved[3];
 };
 
 _Static_assert(sizeof(struct cpu_slot) % 64 == 0, "two CPUs share a cache line");

@@ -116,11 +116,10 @@ static __noinline __u64 group_without_account(struct task_struct *task)
 	return cgroup_of(task);
 }
 
+/* The code avoids branches, because each branch doubles the states of the verifier. */
 static __always_inline enum rank rank_of_prio(int prio)
 {
-	if (likely(prio >= MAX_RT_PRIO))
-		return RANK_FAIR;
-	return prio < 0 ? RANK_DEADLINE : RANK_REALTIME;
+	return RANK_FAIR + ((__u32)(prio - MAX_RT_PRIO) >> 31) + ((__u32)prio >> 31);
 }
 
 static __always_inline enum rank task_rank(struct task_struct *task)
@@ -458,12 +457,9 @@ __noinline int divide(__u32 number)
 }
 
 /* The culprit did not fit into `blames`, so the row of the victim counts it. */
-static __always_inline void blame_unnamed(struct task_account *account, __u64 victim, __u64 ns)
+static __always_inline void blame_unnamed(struct wait_row *own, __u64 ns)
 {
-	struct wait_row *own = wait_row(account, victim);
-
-	if (own)
-		__sync_fetch_and_add(&own->unnamed.wait_ns, ns);
+	__sync_fetch_and_add(&own->unnamed.wait_ns, ns);
 	count_loss(LOSS_BLAME_ROW);
 }
 

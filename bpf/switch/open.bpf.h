@@ -84,6 +84,7 @@ static __always_inline struct division *divide_open(struct task_struct *task,
 						    struct open *open, __u64 least)
 {
 	struct division *it;
+	struct wait_row *row;
 	__u64 ahead;
 	__s64 part;
 
@@ -106,8 +107,11 @@ static __always_inline struct division *divide_open(struct task_struct *task,
 		return NULL;
 	it->parts[PART_UNATTRIBUTED] += part - open->here;
 	divide(number);
-	if (it->unnamed)
-		blame_unnamed(account, it->victim, it->unnamed);
+	if (it->unnamed) {
+		row = wait_row(account, it->victim);
+		if (row)
+			blame_unnamed(row, it->unnamed);
+	}
 	return it;
 }
 

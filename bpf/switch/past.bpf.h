@@ -153,6 +153,11 @@ struct {
 	__type(value, struct past);
 } pasts SEC(".maps");
 
+static __always_inline struct slice *newest_slice(struct past *past)
+{
+	return &past->ring[(past->count - 1) % PLACES];
+}
+
 static __always_inline struct epoch *newest_epoch(struct past *past, enum level level)
 {
 	return &past->epochs[level][(past->epochs_count[level] - 1) % EPOCHS];
@@ -299,10 +304,9 @@ static __always_inline void note_epoch(struct past *past, __u64 clock)
 static __always_inline void begin_slice(struct past *past, __u32 cpu, runner runner,
 					const struct moment *now)
 {
+	struct slice *slice = newest_slice(past);
 	__u64 count = past->count;
-	struct slice *slice;
 
-	slice = &past->ring[(count - 1) % PLACES];
 	if (count && slice->runner == runner && now->stolen - slice->began.stolen < TAKEN_NS)
 		return;
 	if (unlikely(count - past->folded >= SLICES + SLICES_FOLDED))
@@ -313,6 +317,25 @@ static __always_inline void begin_slice(struct past *past, __u32 cpu, runner run
 	past->count = count + 1;
 	if (unlikely(is_over(past->newest[SHORT_EPOCHS], now->clock, SHORT_EPOCHS)))
 		note_epoch(past, now->clock);
+}
+
+/*
+ * Like begin_slice(), for a switch that no program saw. This is a global function, which the
+ * verifier checks once (see charge_runner).
+ */
+__noinline int begin_unseen_slice(__u32 cpu, runner runner, __u64 clock, __u64 stolen,
+				  __u64 interrupts)
+{
+	const struct moment then = {
+		.clock = clock,
+		.stolen = stolen,
+		.interrupts = interrupts,
+	};
+	struct past *past = bpf_map_lookup_elem(&pasts, &cpu);
+
+	if (past)
+		begin_slice(past, cpu, runner, &then);
+	return 0;
 }
 
 #endif

@@ -78,17 +78,35 @@ static __always_inline struct division *begin_division(struct task_struct *task,
 	return it;
 }
 
+/* Charges `ns` of a wait while `culprit` had the CPU. Returns the counter of the cause. */
+static __always_inline enum counter charge_culprit(struct task_account *account,
+						   struct wait_row *own, __u64 victim,
+						   __u64 culprit, __u64 ns)
+{
+	enum counter counter = wait_counter(victim, culprit);
+	struct blame *row;
+
+	account->total.v[counter] += ns;
+	if (counter != COUNTER_WAIT_NEIGHBOUR)
+		return counter;
+	row = blame_row(victim, culprit);
+	if (row)
+		__sync_fetch_and_add(&row->wait_ns, ns);
+	else
+		blame_unnamed(own, ns);
+	return counter;
+}
+
 /*
  * Charges the thread's wait up to now, and returns the counter of the cause. If the wait has
  * several causes, returns the counter of the longest part. The run queue of the CPU is locked.
  */
-static __always_inline enum counter charge_causes(struct task_struct *task,
-						  struct task_account *account, __u64 victim,
-						  struct past *past, __u32 cpu, __u64 from,
-						  const struct moment *now)
+static __always_inline enum counter
+charge_causes(struct task_struct *task, struct task_account *account, struct wait_row *own,
+	      __u64 victim, struct past *past, __u32 cpu, __u64 from, const struct moment *now)
 {
 	__u32 number = DIVISIONS_ELSEWHERE + bpf_get_smp_processor_id();
-	struct slice *newest = &past->ring[(past->count - 1) % PLACES];
+	struct slice *newest = newest_slice(past);
 	enum counter cause = COUNTER_WAIT_UNATTRIBUTED;
 	struct division *it;
 	__u64 longest = 0;
@@ -96,10 +114,7 @@ static __always_inline enum counter charge_causes(struct task_struct *task,
 	/* The most common case: one runner had the CPU during the whole wait. */
 	if (likely(past->count && newest->began.clock <= from && !account->throttle_noted &&
 		   !account->held && task->normal_prio >= MAX_RT_PRIO)) {
-		__u64 culprit = group_of(newest->runner);
-		enum counter counter = wait_counter(victim, culprit);
 		__u64 ns = now->clock - from;
-		struct blame *row;
 
 		/*
 		 * Usually no time was stolen or used by interrupts. The check avoids a division,
@@ -113,15 +128,7 @@ static __always_inline enum counter charge_causes(struct task_struct *task,
 			account->total.v[COUNTER_WAIT_HOST] += taken.stolen - taken.interrupts;
 			ns -= taken.stolen;
 		}
-		account->total.v[counter] += ns;
-		if (counter != COUNTER_WAIT_NEIGHBOUR)
-			return counter;
-		row = blame_row(victim, culprit);
-		if (row)
-			__sync_fetch_and_add(&row->wait_ns, ns);
-		else
-			blame_unnamed(account, victim, ns);
-		return counter;
+		return charge_culprit(account, own, victim, group_of(newest->runner), ns);
 	}
 	it = begin_division(task, account, number, cpu, from, now, false);
 	if (!it)
@@ -136,7 +143,7 @@ static __always_inline enum counter charge_causes(struct task_struct *task,
 		}
 	}
 	if (it->unnamed)
-		blame_unnamed(account, it->victim, it->unnamed);
+		blame_unnamed(own, it->unnamed);
 	return cause;
 }
 
@@ -148,10 +155,15 @@ static __always_inline void note_late_wait(struct task_account *account, enum co
 					   __u32 cpu, __u64 from, __u64 to)
 {
 	struct cpu_slot *slot = bpf_map_lookup_elem(&cpus, &cpu);
-	__u32 place = cause - COUNTER_WAIT_THROTTLE;
 	__u64 at = sample_at;
+	__u32 place;
 
-	if (!slot || place >= WAIT_CAUSES)
+	if (!slot)
+		return;
+	/* Read back from the map, so that the verifier merges the states of all causes. */
+	*(volatile __u32 *)&slot->late_cause = cause - COUNTER_WAIT_THROTTLE;
+	place = *(volatile __u32 *)&slot->late_cause;
+	if (place >= WAIT_CAUSES)
 		return;
 	from += slot->clock_offset;
 	to += slot->clock_offset;
@@ -165,10 +177,10 @@ static __always_inline void note_late_wait(struct task_account *account, enum co
 
 /* Charges the wait of the thread up to now. The run queue of the CPU is locked. */
 static __always_inline void charge_wait(struct task_struct *task, struct task_account *account,
-					__u64 victim, struct past *past, __u32 cpu, __u64 from,
-					const struct moment *now)
+					struct wait_row *own, __u64 victim, struct past *past,
+					__u32 cpu, __u64 from, const struct moment *now)
 {
-	enum counter cause = charge_causes(task, account, victim, past, cpu, from, now);
+	enum counter cause = charge_causes(task, account, own, victim, past, cpu, from, now);
 
 	if (unlikely(sample_at))
 		note_late_wait(account, cause, cpu, from, now->clock);
@@ -199,8 +211,10 @@ static __always_inline void finish_wait(struct task_struct *task, struct task_ac
 {
 	__u64 length = total - account->before;
 	__s64 waited = total - account->charged - account->ahead;
-	struct wait_row *row;
+	struct wait_row *row = wait_row(account, victim);
 
+	if (!row)
+		return;
 	if (unlikely(phantom)) {
 		skip_waits(account, total);
 		count_loss(LOSS_WAIT_START);
@@ -213,11 +227,9 @@ static __always_inline void finish_wait(struct task_struct *task, struct task_ac
 				here = waited;
 			/* Earlier waits whose end no program saw. */
 			account->total.v[COUNTER_WAIT_UNATTRIBUTED] += waited - here;
-			charge_wait(task, account, victim, past, cpu, end->clock - here, end);
+			charge_wait(task, account, row, victim, past, cpu, end->clock - here, end);
 		}
-		row = wait_row(account, victim);
-		if (row)
-			histogram_add(row->buckets, length);
+		histogram_add(row->buckets, length);
 	}
 	account->held = 0;
 	account->phantom = 0;
@@ -289,6 +301,7 @@ static __always_inline void move_wait(struct task_struct *task, struct task_acco
 				      __u32 to)
 {
 	struct moment now;
+	struct wait_row *row;
 	struct past *past;
 	struct rq *rq;
 	__u64 total;
@@ -330,7 +343,10 @@ static __always_inline void move_wait(struct task_struct *task, struct task_acco
 				add_host(slot, rq, &now);
 		}
 		account->charged += part;
-		charge_wait(task, account, victim_of(account), past, from, now.clock - part, &now);
+		row = wait_row(account, victim_of(account));
+		if (row)
+			charge_wait(task, account, row, victim_of(account), past, from,
+				    now.clock - part, &now);
 	}
 	note_queued(account, now.clock);
 	change_queue(task, account, now.clock, to);
@@ -364,7 +380,7 @@ static __always_inline void note_unseen(struct past *past, struct task_struct *p
 			finish_wait(prev, account, group, past, cpu, &then, total,
 				    total - account->before, account->phantom);
 	}
-	begin_slice(past, cpu, runner_of(prev, group), &then);
+	begin_unseen_slice(cpu, runner_of(prev, group), then.clock, then.stolen, then.interrupts);
 }
 
 /*
@@ -376,10 +392,10 @@ static __always_inline runner account_next(struct task_struct *prev, struct task
 					   const struct moment *now, __u64 offset)
 {
 	struct past *past = bpf_map_lookup_elem(&pasts, &cpu);
-	runner runner = make_runner(GROUP_IDLE, RANK_IDLE);
+	runner comes = make_runner(GROUP_IDLE, RANK_IDLE);
 
 	if (!past)
-		return runner;
+		return comes;
 	if (unlikely(past->pid != (__u32)prev->pid))
 		note_unseen(past, prev, cpu, now, offset);
 	if (next->pid) {
@@ -392,13 +408,14 @@ static __always_inline runner account_next(struct task_struct *prev, struct task
 			end_wait(next, account, group, past, cpu, now);
 			end_block(account, now->clock + offset - (account->before - before));
 		}
-		runner = runner_of(next, group);
+		comes = runner_of(next, group);
 	}
-	begin_slice(past, cpu, runner, now);
+	begin_slice(past, cpu, comes, now);
 	if (likely(account))
 		enter_epoch(past, next, account);
 	past->pid = next->pid;
-	return runner;
+	/* Read back from the map, so that the verifier merges the states of all runners. */
+	return *(volatile runner *)&newest_slice(past)->runner;
 }
 
 #endif
