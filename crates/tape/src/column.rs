@@ -15,10 +15,10 @@ use std::sync::Arc;
 use arrow_array::builder::{BooleanBuilder, PrimitiveBuilder};
 use arrow_array::cast::AsArray as _;
 use arrow_array::types::{
-    ArrowPrimitiveType, Float64Type, Int32Type, TimestampNanosecondType, UInt8Type, UInt32Type,
-    UInt64Type,
+    ArrowPrimitiveType as _, Float64Type, Int32Type, TimestampNanosecondType, UInt8Type,
+    UInt32Type, UInt64Type,
 };
-use arrow_array::{Array, ArrayRef, BooleanArray, PrimitiveArray, RecordBatch, StructArray};
+use arrow_array::{Array, ArrayRef, RecordBatch, StructArray};
 use arrow_schema::{DataType, Field, Fields, Schema, TimeUnit};
 
 pub(crate) use counts::Counted;
@@ -222,24 +222,21 @@ impl<'a> Columns<'a> {
         self.arrays.get(place)
     }
 
-    /// Returns the value of each row, read by `read` from the array that `downcast` accepts.
-    fn each<'b, A: ?Sized + 'b, T: Clone + Default>(
+    /// Returns the value of each row. `reader` returns how to read a row of the array, or `None` if
+    /// the array has the wrong type.
+    fn each<T: Clone + Default, R: Fn(usize) -> T>(
         &self,
         name: &str,
-        downcast: impl Fn(&'a ArrayRef) -> Option<&'b A>,
-        read: impl Fn(&A, usize) -> T,
-    ) -> ColumnResult<Vec<T>>
-    where
-        'a: 'b,
-    {
+        reader: impl FnOnce(&'a ArrayRef) -> Option<R>,
+    ) -> ColumnResult<Vec<T>> {
         let Some(array) = self.array(name) else {
             return Ok(vec![T::default(); self.rows]);
         };
-        let typed = downcast(array)
+        let read = reader(array)
             .ok_or_else(|| format!("column {name} has wrong type {}", array.data_type()))?;
         let value = |row| match array.is_null(row) {
             true => T::default(),
-            false => read(typed, row),
+            false => read(row),
         };
         Ok(self.places().map(value).collect())
     }
@@ -270,60 +267,68 @@ pub(crate) fn schema<R: Record>(mut first: Vec<Field>) -> Arc<Schema> {
     Arc::new(Schema::new(first))
 }
 
-fn primitives<T: ArrowPrimitiveType>(
-    values: impl Iterator<Item = Option<T::Native>>,
-    out: &mut Vec<ArrayRef>,
-) {
-    let mut builder = PrimitiveBuilder::<T>::new();
-    values.for_each(|value| builder.append_option(value));
-    out.push(Arc::new(builder.finish()));
+/// A value that fills one column. An optional value fills a column that can be null.
+pub(crate) trait Simple: Clone + Default {
+    fn data_type() -> DataType;
+    fn array<'a>(cells: impl Iterator<Item = Option<&'a Self>>) -> ArrayRef
+    where
+        Self: 'a;
+    /// Returns how to read a row of the array, or `None` if the array has the wrong type.
+    fn reader(array: &ArrayRef) -> Option<impl Fn(usize) -> Self>;
 }
 
-fn read_primitives<T: ArrowPrimitiveType, V: Clone + Default>(
-    from: &Columns<'_>,
-    name: &str,
-    value: impl Fn(T::Native) -> V,
-) -> ColumnResult<Vec<V>> {
-    from.each(
-        name,
-        |array| array.as_primitive_opt::<T>(),
-        |array: &PrimitiveArray<T>, row| value(array.value(row)),
-    )
+impl<C: Simple> Column for C {
+    fn fields(name: &str, out: &mut Vec<Field>) {
+        out.push(Field::new(name, C::data_type(), false));
+    }
+
+    fn arrays(values: &[&Self], out: &mut Vec<ArrayRef>) {
+        out.push(C::array(values.iter().copied().map(Some)));
+    }
+
+    fn read(from: &Columns<'_>, name: &str) -> ColumnResult<Vec<Self>> {
+        from.each(name, C::reader)
+    }
 }
 
-macro_rules! primitive_columns {
+impl<C: Simple> Column for Option<C> {
+    fn fields(name: &str, out: &mut Vec<Field>) {
+        out.push(Field::new(name, C::data_type(), true));
+    }
+
+    fn arrays(values: &[&Self], out: &mut Vec<ArrayRef>) {
+        out.push(C::array(values.iter().map(|value| value.as_ref())));
+    }
+
+    fn read(from: &Columns<'_>, name: &str) -> ColumnResult<Vec<Self>> {
+        from.each(name, |array| {
+            C::reader(array).map(|read| move |row| Some(read(row)))
+        })
+    }
+}
+
+macro_rules! primitive_cells {
     ($($native:ty => $arrow:ty,)+) => {$(
-        impl Column for $native {
-            fn fields(name: &str, out: &mut Vec<Field>) {
-                out.push(Field::new(name, <$arrow>::DATA_TYPE, false));
+        impl Simple for $native {
+            fn data_type() -> DataType {
+                <$arrow>::DATA_TYPE
             }
 
-            fn arrays(values: &[&Self], out: &mut Vec<ArrayRef>) {
-                primitives::<$arrow>(values.iter().map(|value| Some(**value)), out);
+            fn array<'a>(cells: impl Iterator<Item = Option<&'a Self>>) -> ArrayRef {
+                let mut builder = PrimitiveBuilder::<$arrow>::new();
+                cells.for_each(|cell| builder.append_option(cell.copied()));
+                Arc::new(builder.finish())
             }
 
-            fn read(from: &Columns<'_>, name: &str) -> ColumnResult<Vec<Self>> {
-                read_primitives::<$arrow, _>(from, name, |value| value)
-            }
-        }
-
-        impl Column for Option<$native> {
-            fn fields(name: &str, out: &mut Vec<Field>) {
-                out.push(Field::new(name, <$arrow>::DATA_TYPE, true));
-            }
-
-            fn arrays(values: &[&Self], out: &mut Vec<ArrayRef>) {
-                primitives::<$arrow>(values.iter().map(|value| **value), out);
-            }
-
-            fn read(from: &Columns<'_>, name: &str) -> ColumnResult<Vec<Self>> {
-                read_primitives::<$arrow, _>(from, name, Some)
+            fn reader(array: &ArrayRef) -> Option<impl Fn(usize) -> Self> {
+                let array = array.as_primitive_opt::<$arrow>()?;
+                Some(move |row| array.value(row))
             }
         }
     )+};
 }
 
-primitive_columns! {
+primitive_cells! {
     u8 => UInt8Type,
     u32 => UInt32Type,
     u64 => UInt64Type,
@@ -341,7 +346,7 @@ impl Column for Count {
     }
 
     fn arrays(values: &[&Self], out: &mut Vec<ArrayRef>) {
-        primitives::<UInt64Type>(values.iter().map(|value| Some(value.0)), out);
+        out.push(u64::array(values.iter().map(|value| Some(&value.0))));
     }
 
     fn read(from: &Columns<'_>, name: &str) -> ColumnResult<Vec<Self>> {
@@ -365,8 +370,8 @@ impl Column for Option<Count> {
     }
 
     fn arrays(values: &[&Self], out: &mut Vec<ArrayRef>) {
-        let counts = values.iter().map(|value| value.map(|count| count.0));
-        primitives::<UInt64Type>(counts, out);
+        let counts = values.iter().map(|value| value.as_ref().map(|it| &it.0));
+        out.push(u64::array(counts));
     }
 
     fn read(from: &Columns<'_>, name: &str) -> ColumnResult<Vec<Self>> {
@@ -389,84 +394,36 @@ impl Column for Option<Count> {
     }
 }
 
-impl Column for bool {
-    fn fields(name: &str, out: &mut Vec<Field>) {
-        out.push(Field::new(name, DataType::Boolean, false));
+impl Simple for bool {
+    fn data_type() -> DataType {
+        DataType::Boolean
     }
 
-    fn arrays(values: &[&Self], out: &mut Vec<ArrayRef>) {
+    fn array<'a>(cells: impl Iterator<Item = Option<&'a Self>>) -> ArrayRef {
         let mut builder = BooleanBuilder::new();
-        values
-            .iter()
-            .for_each(|value| builder.append_value(**value));
-        out.push(Arc::new(builder.finish()));
+        cells.for_each(|cell| builder.append_option(cell.copied()));
+        Arc::new(builder.finish())
     }
 
-    fn read(from: &Columns<'_>, name: &str) -> ColumnResult<Vec<Self>> {
-        from.each(name, |array| array.as_boolean_opt(), BooleanArray::value)
-    }
-}
-
-impl Column for Option<bool> {
-    fn fields(name: &str, out: &mut Vec<Field>) {
-        out.push(Field::new(name, DataType::Boolean, true));
-    }
-
-    fn arrays(values: &[&Self], out: &mut Vec<ArrayRef>) {
-        let mut builder = BooleanBuilder::new();
-        values
-            .iter()
-            .for_each(|value| builder.append_option(**value));
-        out.push(Arc::new(builder.finish()));
-    }
-
-    fn read(from: &Columns<'_>, name: &str) -> ColumnResult<Vec<Self>> {
-        from.each(
-            name,
-            |array| array.as_boolean_opt(),
-            |array, row| Some(array.value(row)),
-        )
+    fn reader(array: &ArrayRef) -> Option<impl Fn(usize) -> Self> {
+        let array = array.as_boolean_opt()?;
+        Some(move |row| array.value(row))
     }
 }
 
-impl Column for Option<Moment> {
-    fn fields(name: &str, out: &mut Vec<Field>) {
-        out.push(Field::new(name, moment_type(), true));
+impl Simple for Moment {
+    fn data_type() -> DataType {
+        DataType::Timestamp(TimeUnit::Nanosecond, Some("UTC".into()))
     }
 
-    fn arrays(values: &[&Self], out: &mut Vec<ArrayRef>) {
-        moments(values.iter().map(|value| **value), out);
+    fn array<'a>(cells: impl Iterator<Item = Option<&'a Self>>) -> ArrayRef {
+        let mut builder = PrimitiveBuilder::<TimestampNanosecondType>::new();
+        cells.for_each(|cell| builder.append_option(cell.map(|it| it.0.cast_signed())));
+        Arc::new(builder.finish().with_timezone("UTC"))
     }
 
-    fn read(from: &Columns<'_>, name: &str) -> ColumnResult<Vec<Self>> {
-        read_primitives::<TimestampNanosecondType, _>(from, name, |value| {
-            Some(Moment(value.cast_unsigned()))
-        })
-    }
-}
-
-fn moment_type() -> DataType {
-    DataType::Timestamp(TimeUnit::Nanosecond, Some("UTC".into()))
-}
-
-fn moments(values: impl Iterator<Item = Option<Moment>>, out: &mut Vec<ArrayRef>) {
-    let mut builder = PrimitiveBuilder::<TimestampNanosecondType>::new();
-    values.for_each(|value| builder.append_option(value.map(|moment| moment.0.cast_signed())));
-    out.push(Arc::new(builder.finish().with_timezone("UTC")));
-}
-
-impl Column for Moment {
-    fn fields(name: &str, out: &mut Vec<Field>) {
-        out.push(Field::new(name, moment_type(), false));
-    }
-
-    fn arrays(values: &[&Self], out: &mut Vec<ArrayRef>) {
-        moments(values.iter().map(|value| Some(**value)), out);
-    }
-
-    fn read(from: &Columns<'_>, name: &str) -> ColumnResult<Vec<Self>> {
-        read_primitives::<TimestampNanosecondType, _>(from, name, |value| {
-            Self(value.cast_unsigned())
-        })
+    fn reader(array: &ArrayRef) -> Option<impl Fn(usize) -> Self> {
+        let array = array.as_primitive_opt::<TimestampNanosecondType>()?;
+        Some(move |row| Self(array.value(row).cast_unsigned()))
     }
 }

@@ -6,53 +6,47 @@ use std::sync::Arc;
 
 use arrow_array::builder::{BinaryBuilder, ListBuilder, StringBuilder, StringViewBuilder};
 use arrow_array::cast::AsArray as _;
-use arrow_array::{Array, ArrayRef, GenericListArray};
+use arrow_array::{Array as _, ArrayRef};
 use arrow_schema::{DataType, Field};
 use noctule_schema::column::{Word, Words, WordsList};
 
-use super::{Column, ColumnResult, Columns};
+use super::{Column, ColumnResult, Columns, Simple};
 use crate::names::intern;
 
-impl Column for String {
-    fn fields(name: &str, out: &mut Vec<Field>) {
-        out.push(Field::new(name, DataType::Utf8, false));
+impl Simple for String {
+    fn data_type() -> DataType {
+        DataType::Utf8
     }
 
-    fn arrays(values: &[&Self], out: &mut Vec<ArrayRef>) {
-        strings(values.iter().map(|value| Some(value.as_str())), out);
+    fn array<'a>(cells: impl Iterator<Item = Option<&'a Self>>) -> ArrayRef {
+        let mut builder = StringBuilder::new();
+        cells.for_each(|cell| builder.append_option(cell));
+        Arc::new(builder.finish())
     }
 
-    fn read(from: &Columns<'_>, name: &str) -> ColumnResult<Vec<Self>> {
-        read_strings(from, name, str::to_owned)
-    }
-}
-
-impl Column for Option<String> {
-    fn fields(name: &str, out: &mut Vec<Field>) {
-        out.push(Field::new(name, DataType::Utf8, true));
-    }
-
-    fn arrays(values: &[&Self], out: &mut Vec<ArrayRef>) {
-        strings(values.iter().map(|value| value.as_deref()), out);
-    }
-
-    fn read(from: &Columns<'_>, name: &str) -> ColumnResult<Vec<Self>> {
-        read_strings(from, name, |text| Some(text.to_owned()))
+    fn reader(array: &ArrayRef) -> Option<impl Fn(usize) -> Self> {
+        let array = array.as_string_opt::<i32>()?;
+        Some(move |row| array.value(row).to_owned())
     }
 }
 
-impl Column for Word {
-    fn fields(name: &str, out: &mut Vec<Field>) {
-        out.push(Field::new(name, DataType::Utf8View, false));
+/// Words are string views, which contain short text inline, so that repeated text compresses to
+/// almost nothing. Plain string columns have offsets, all of which differ.
+impl Simple for Word {
+    fn data_type() -> DataType {
+        DataType::Utf8View
     }
 
-    fn arrays(values: &[&Self], out: &mut Vec<ArrayRef>) {
-        views(values.iter().map(|value| Some(value.0)), out);
+    fn array<'a>(cells: impl Iterator<Item = Option<&'a Self>>) -> ArrayRef {
+        let mut builder = StringViewBuilder::new();
+        cells.for_each(|cell| builder.append_option(cell.map(|word| word.0)));
+        Arc::new(builder.finish())
     }
 
-    fn read(from: &Columns<'_>, name: &str) -> ColumnResult<Vec<Self>> {
+    fn reader(array: &ArrayRef) -> Option<impl Fn(usize) -> Self> {
+        let array = array.as_string_view_opt()?;
         let known = Known::default();
-        read_views(from, name, |text| known.word(text))
+        Some(move |row| known.word(array.value(row)))
     }
 }
 
@@ -67,21 +61,6 @@ impl Known {
             self.0.set(Word(intern(text)));
         }
         self.0.get()
-    }
-}
-
-impl Column for Option<Word> {
-    fn fields(name: &str, out: &mut Vec<Field>) {
-        out.push(Field::new(name, DataType::Utf8View, true));
-    }
-
-    fn arrays(values: &[&Self], out: &mut Vec<ArrayRef>) {
-        views(values.iter().map(|value| value.map(|word| word.0)), out);
-    }
-
-    fn read(from: &Columns<'_>, name: &str) -> ColumnResult<Vec<Self>> {
-        let known = Known::default();
-        read_views(from, name, |text| Some(known.word(text)))
     }
 }
 
@@ -114,12 +93,14 @@ impl Column for Option<Words> {
     }
 
     fn read(from: &Columns<'_>, name: &str) -> ColumnResult<Vec<Self>> {
-        let text = read_views(from, name, |text| Some(text.to_owned()))?;
-        let bytes = from.each(
-            &raw(name),
-            |array| array.as_binary_opt::<i32>(),
-            |array, row| Some(array.value(row).to_vec()),
-        )?;
+        let text = from.each(name, |array| {
+            let array = array.as_string_view_opt()?;
+            Some(move |row| Some(array.value(row).to_owned()))
+        })?;
+        let bytes = from.each(&raw(name), |array| {
+            let array = array.as_binary_opt::<i32>()?;
+            Some(move |row| Some(array.value(row).to_vec()))
+        })?;
         let pairs = text.into_iter().zip(bytes);
         Ok(pairs
             .map(|(text, bytes)| bytes.or(text.map(String::into_bytes)).map(Words))
@@ -154,23 +135,24 @@ impl Column for WordsList {
     }
 
     fn read(from: &Columns<'_>, name: &str) -> ColumnResult<Vec<Self>> {
-        let items = |list: &GenericListArray<i32>, row| {
-            let items = list.value(row);
-            match (items.as_string_opt::<i32>(), items.as_binary_opt::<i32>()) {
-                (Some(text), _) => {
+        fn reader(array: &ArrayRef) -> Option<impl Fn(usize) -> Option<Vec<Vec<u8>>>> {
+            let list = array.as_list_opt::<i32>()?;
+            Some(move |row| {
+                let items = list.value(row);
+                if let Some(text) = items.as_string_opt::<i32>() {
                     let items = (0..text.len()).map(|at| text.value(at).as_bytes().to_vec());
-                    Some(items.collect::<Vec<_>>())
+                    return Some(items.collect());
                 }
-                (None, Some(bytes)) => Some(
+                let bytes = items.as_binary_opt::<i32>()?;
+                Some(
                     (0..bytes.len())
                         .map(|at| bytes.value(at).to_vec())
                         .collect(),
-                ),
-                (None, None) => None,
-            }
-        };
-        let text = from.each(name, |array| array.as_list_opt::<i32>(), items)?;
-        let bytes = from.each(&raw(name), |array| array.as_list_opt::<i32>(), items)?;
+                )
+            })
+        }
+        let text = from.each(name, reader)?;
+        let bytes = from.each(&raw(name), reader)?;
         let pairs = text.into_iter().zip(bytes);
         Ok(pairs.map(|(text, bytes)| Self(bytes.or(text))).collect())
     }
@@ -191,42 +173,4 @@ fn words<'a>(values: impl Iterator<Item = Option<&'a Words>>, out: &mut Vec<Arra
     }
     out.push(Arc::new(text.finish()));
     out.push(Arc::new(bytes.finish()));
-}
-
-/// Writes string views, which contain short text inline, so that repeated text compresses to almost
-/// nothing. Plain string columns have offsets, all of which differ.
-fn views<'a>(values: impl Iterator<Item = Option<&'a str>>, out: &mut Vec<ArrayRef>) {
-    let mut builder = StringViewBuilder::new();
-    values.for_each(|value| builder.append_option(value));
-    out.push(Arc::new(builder.finish()));
-}
-
-fn read_views<T: Clone + Default>(
-    from: &Columns<'_>,
-    name: &str,
-    value: impl Fn(&str) -> T,
-) -> ColumnResult<Vec<T>> {
-    from.each(
-        name,
-        |array| array.as_string_view_opt(),
-        |array, row| value(array.value(row)),
-    )
-}
-
-fn strings<'a>(values: impl Iterator<Item = Option<&'a str>>, out: &mut Vec<ArrayRef>) {
-    let mut builder = StringBuilder::new();
-    values.for_each(|value| builder.append_option(value));
-    out.push(Arc::new(builder.finish()));
-}
-
-fn read_strings<T: Clone + Default>(
-    from: &Columns<'_>,
-    name: &str,
-    value: impl Fn(&str) -> T,
-) -> ColumnResult<Vec<T>> {
-    from.each(
-        name,
-        |array| array.as_string_opt::<i32>(),
-        |array, row| value(array.value(row)),
-    )
 }
