@@ -21,6 +21,8 @@ struct Rows<R: Keyed> {
     now: BTreeMap<R::Key, R>,
     /// Changes in later batches, in order.
     later: VecDeque<Entry<R>>,
+    /// The changes of a flush that is being read.
+    read: Vec<Entry<R>>,
 }
 
 impl<R: Keyed> Default for Rows<R> {
@@ -28,14 +30,30 @@ impl<R: Keyed> Default for Rows<R> {
         Self {
             now: BTreeMap::new(),
             later: VecDeque::new(),
+            read: Vec::new(),
         }
     }
 }
 
-impl<R: Keyed> Rows<R> {
-    fn load(&mut self, mut entries: Vec<Entry<R>>) {
-        entries.sort_by_key(|entry| entry.tick);
-        self.later = entries.into();
+/// A table of any record.
+trait Changing {
+    /// Reads the changes of a flush, which [`Self::load`] then uses.
+    fn read(&mut self, parts: &Parts<'_>, name: &str, last: bool) -> Result<(), Damage>;
+    /// Replaces the later changes.
+    fn load(&mut self);
+    /// Applies the changes up to a batch.
+    fn advance(&mut self, tick: u64);
+}
+
+impl<R: Keyed> Changing for Rows<R> {
+    fn read(&mut self, parts: &Parts<'_>, name: &str, last: bool) -> Result<(), Damage> {
+        self.read = parts.rows(name, last)?;
+        Ok(())
+    }
+
+    fn load(&mut self) {
+        self.read.sort_by_key(|entry| entry.tick);
+        self.later = std::mem::take(&mut self.read).into();
     }
 
     fn advance(&mut self, tick: u64) {
@@ -55,7 +73,9 @@ impl<R: Keyed> Rows<R> {
             }
         }
     }
+}
 
+impl<R: Keyed> Rows<R> {
     fn values(&self) -> impl Iterator<Item = &R> + Clone {
         self.now.values()
     }
@@ -163,38 +183,36 @@ impl State {
         let owners = parts.all::<OwnerRecord>("owners")?;
         let node = parts.all("node")?;
         let exited = parts.all("exited")?;
-        let packages = parts.rows("packages", last)?;
-        let cpus = parts.rows("cpus", last)?;
-        let processes = parts.rows("processes", last)?;
-        let groups = parts.rows("groups", last)?;
-        let quotas = parts.rows("quotas", last)?;
-        let memory = parts.rows("memory", last)?;
-        let waits = parts.rows("waits", last)?;
-        let pairs = parts.rows("pairs", last)?;
-        let destinations = parts.rows("destinations", last)?;
-        let zones = parts.rows("zones", last)?;
-        let features = parts.rows("features", last)?;
-        let losses = parts.rows("losses", last)?;
-        let programs = parts.rows("programs", last)?;
-        let maps = parts.rows("maps", last)?;
+        for (name, table) in self.each() {
+            table.read(parts, name, last)?;
+        }
         self.learn(owners);
         self.node = node.into();
         self.exited = exited.into();
-        self.packages.load(packages);
-        self.cpus.load(cpus);
-        self.processes.load(processes);
-        self.groups.load(groups);
-        self.quotas.load(quotas);
-        self.memory.load(memory);
-        self.waits.load(waits);
-        self.pairs.load(pairs);
-        self.destinations.load(destinations);
-        self.zones.load(zones);
-        self.features.load(features);
-        self.losses.load(losses);
-        self.programs.load(programs);
-        self.maps.load(maps);
+        for (_, table) in self.each() {
+            table.load();
+        }
         Ok(())
+    }
+
+    /// Returns each table that was written as changes, with its name.
+    fn each(&mut self) -> [(&'static str, &mut dyn Changing); 14] {
+        [
+            ("packages", &mut self.packages),
+            ("cpus", &mut self.cpus),
+            ("processes", &mut self.processes),
+            ("groups", &mut self.groups),
+            ("quotas", &mut self.quotas),
+            ("memory", &mut self.memory),
+            ("waits", &mut self.waits),
+            ("pairs", &mut self.pairs),
+            ("destinations", &mut self.destinations),
+            ("zones", &mut self.zones),
+            ("features", &mut self.features),
+            ("losses", &mut self.losses),
+            ("programs", &mut self.programs),
+            ("maps", &mut self.maps),
+        ]
     }
 
     /// Wall-clock time of the next batch, nanoseconds since 1970.
@@ -248,20 +266,9 @@ impl State {
         while let Some(entry) = pop_up_to(&mut self.exited, tick) {
             self.ended.push(entry.row);
         }
-        self.packages.advance(tick);
-        self.cpus.advance(tick);
-        self.processes.advance(tick);
-        self.groups.advance(tick);
-        self.quotas.advance(tick);
-        self.memory.advance(tick);
-        self.waits.advance(tick);
-        self.pairs.advance(tick);
-        self.destinations.advance(tick);
-        self.zones.advance(tick);
-        self.features.advance(tick);
-        self.losses.advance(tick);
-        self.programs.advance(tick);
-        self.maps.advance(tick);
+        for (_, table) in self.each() {
+            table.advance(tick);
+        }
         self.at = Some(node);
     }
 
