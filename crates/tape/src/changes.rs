@@ -398,16 +398,22 @@ fn record_batch<R: Record>(
 
 #[cfg(test)]
 mod tests {
-    use noctule_model::{Blame, BlameRow, Group};
+    use noctule_model::{Blame, BlameRow, Group, Measured};
 
     use super::*;
-    use crate::tables::PairRecord;
+    use crate::tables::kept::{RecordOf as _, Writing};
+    use crate::tables::{Owners, PairRecord};
 
     /// Writes one pair with the given wait after each batch; `None` means that the batch lacks the
     /// pair.
     fn written(waits: &[Option<u64>], whole: usize) -> RecordBatch {
         let mut changes = Changes::default();
         changes.write_differences();
+        let to = &mut Writing {
+            owners: &mut Owners::default(),
+            measured: Measured::NONE,
+            metered: false,
+        };
         for (place, wait_ns) in waits.iter().enumerate() {
             if place == whole {
                 changes.rewrite();
@@ -420,7 +426,8 @@ mod tests {
                     preemptions: 3,
                 },
             });
-            changes.step(place as u64, row.iter().map(PairRecord::new));
+            let row = row.iter().map(|row| PairRecord::new(row, to));
+            changes.step(place as u64, row);
         }
         changes.take().expect("columns of their schema")
     }
@@ -432,7 +439,7 @@ mod tests {
         let batch = written(&[&waits[..], &gone].concat(), 3);
         let entries = Entry::<PairRecord>::read(&batch).expect("its columns");
         let of = |entry: &Entry<PairRecord>| {
-            let row = entry.row.row().blame;
+            let row = entry.row.row(&Owners::default()).blame;
             (entry.tick, entry.counted_from, row.wait_ns, row.preemptions)
         };
         assert_eq!(

@@ -4,7 +4,6 @@
 
 mod counts;
 pub(crate) mod described;
-mod kept;
 mod list;
 mod path;
 mod words;
@@ -21,8 +20,7 @@ use arrow_array::types::{
 use arrow_array::{Array, ArrayRef, RecordBatch, StructArray};
 use arrow_schema::{DataType, Field, Fields, Schema, TimeUnit};
 
-pub(crate) use counts::Counted;
-pub(crate) use kept::{Flat, Keeps};
+pub(crate) use counts::{Counted, Named};
 pub(crate) use noctule_schema::column::{List, Moment, Word, Words};
 
 /// The result of reading a column. The error is the reason why it cannot be read.
@@ -58,36 +56,11 @@ pub(crate) trait Record: Clone + Default + PartialEq {
     fn add(&mut self, earlier: &Self);
 }
 
-/// Declares a [`Record`] in which each field is a [`Column`] of the same name. With `of` and a type
-/// with the same fields, it also converts between both.
+/// Declares a [`Record`] in which each field is a [`Column`] of the same name, or with the name after
+/// `as`.
 macro_rules! record {
-    ($(#[$doc:meta])* pub(crate) struct $name:ident of $model:ident {
-        $($(#[$field_doc:meta])* $field:ident: $type:ty,)+
-    }) => {
-        $crate::column::record! {
-            $(#[$doc])*
-            pub(crate) struct $name {
-                $($(#[$field_doc])* $field: $type,)+
-            }
-        }
-
-        impl $name {
-            pub(crate) fn new(row: &$model) -> Self {
-                let $model { $($field),+ } = row;
-                Self {
-                    $($field: $crate::column::Keeps::keep($field),)+
-                }
-            }
-
-            pub(crate) fn row(&self) -> $model {
-                $model {
-                    $($field: $crate::column::Keeps::value(&self.$field),)+
-                }
-            }
-        }
-    };
     ($(#[$doc:meta])* pub(crate) struct $name:ident {
-        $($(#[$field_doc:meta])* $field:ident: $type:ty,)+
+        $($(#[$field_doc:meta])* $field:ident $(as $column:literal)?: $type:ty,)+
     }) => {
         $(#[$doc])*
         #[derive(Clone, Debug, Default, PartialEq)]
@@ -97,7 +70,9 @@ macro_rules! record {
 
         impl $crate::column::Record for $name {
             fn fields(out: &mut Vec<arrow_schema::Field>) {
-                $(<$type as $crate::column::Column>::fields(stringify!($field), out);)+
+                $(<$type as $crate::column::Column>::fields(
+                    $crate::column::name!($field $($column)?), out,
+                );)+
             }
 
             fn arrays(rows: &[&Self], out: &mut Vec<arrow_array::ArrayRef>) {
@@ -110,8 +85,9 @@ macro_rules! record {
             fn read(
                 from: &$crate::column::Columns<'_>,
             ) -> $crate::column::ColumnResult<Vec<Self>> {
-                $(let mut $field =
-                    <$type as $crate::column::Column>::read(from, stringify!($field))?.into_iter();)+
+                $(let mut $field = <$type as $crate::column::Column>::read(
+                    from, $crate::column::name!($field $($column)?),
+                )?.into_iter();)+
                 let rows = (0..from.rows()).map(|_| Self {
                     $($field: $field.next().unwrap_or_default(),)+
                 });
@@ -131,6 +107,17 @@ macro_rules! record {
     };
 }
 pub(crate) use record;
+
+/// Returns the name of the column of a field.
+macro_rules! name {
+    ($field:ident) => {
+        stringify!($field)
+    };
+    ($field:ident $column:literal) => {
+        $column
+    };
+}
+pub(crate) use name;
 
 /// The columns of a record batch, or of the structs in a list.
 pub(crate) struct Columns<'a> {

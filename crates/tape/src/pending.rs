@@ -2,9 +2,10 @@
 
 use std::collections::BTreeSet;
 
-use noctule_model::{Batch, Event, Measured, ProcessRow};
+use noctule_model::{Batch, Event};
 
 use crate::changes::{Changes, Log, Pending};
+use crate::tables::kept::{RecordOf as _, Writing};
 use crate::tables::{
     CpuRecord, DestinationRecord, Distribution, EventRecord, FeatureRecord, GroupRecord,
     LossRecord, MapRecord, MemoryRecord, NodeRecord, OwnerRecord, Owners, PackageRecord,
@@ -121,71 +122,66 @@ impl Tables {
             losses,
             agent,
         } = batch;
-        let (tick, measured, metered) = (*sequence, *measured, energy.is_some());
-        self.node.push(tick, [NodeRecord::new(batch)]);
+        let tick = *sequence;
+        let to = &mut Writing {
+            owners,
+            measured: *measured,
+            metered: energy.is_some(),
+        };
+        self.node.push(tick, [NodeRecord::new(batch, to)]);
         let rows = packages.iter().enumerate();
-        let rows = rows.map(|(place, row)| PackageRecord::new(place, row));
+        let rows = rows.map(|(place, row)| PackageRecord::new(place, row, to));
         self.packages.step(tick, rows);
-        self.cpus.step(tick, cpus.iter().map(CpuRecord::new));
-        let mut kept = self.step_processes(tick, (processes, exited), owners, (measured, metered));
-        let rows = cgroups.iter();
-        let rows = rows.map(|row| GroupRecord::new(row, owners, measured, metered));
+        let rows = cpus.iter().map(|row| CpuRecord::new(row, to));
+        self.cpus.step(tick, rows);
+        let rows = processes.iter().map(|row| ProcessRecord::new(row, to));
+        let gone = self.processes.step(tick, rows);
+        let rows = exited.iter().map(|row| ProcessRecord::new(row, to));
+        self.exited.push(tick, rows);
+        let reported = exited.iter().map(|it| (it.id.pid, it.id.start_ns));
+        let reported: BTreeSet<_> = reported.collect();
+        let mut kept = gone.iter().all(|key| reported.contains(key));
+        let rows = cgroups.iter().map(|row| GroupRecord::new(row, to));
         kept &= self.groups.step(tick, rows).is_empty();
-        let rows = quotas.iter().map(QuotaRecord::new);
+        let rows = quotas.iter().map(|row| QuotaRecord::new(row, to));
         kept &= self.quotas.step(tick, rows).is_empty();
-        self.memory.step(tick, memory.iter().map(MemoryRecord::new));
-        let rows = [
+        let rows = memory.iter().map(|row| MemoryRecord::new(row, to));
+        self.memory.step(tick, rows);
+        let mut rows = Vec::new();
+        for (what, groups, all) in [
             (Distribution::Waits, waits, all_waits),
             (Distribution::Connects, connects, all_connects),
-        ];
-        let rows = rows.into_iter().flat_map(|(what, rows, all)| {
-            let rows = rows.iter().flat_map(move |row| WaitRecord::rows(what, row));
-            rows.chain(WaitRecord::of_all(what, all))
-        });
-        kept &= self.waits.step(tick, rows).is_empty();
-        let rows = blames.iter().map(PairRecord::new);
+        ] {
+            rows.extend(
+                groups
+                    .iter()
+                    .flat_map(|row| WaitRecord::rows(what, row, to)),
+            );
+            rows.extend(WaitRecord::of_all(what, all));
+        }
+        kept &= self.waits.step(tick, rows.into_iter()).is_empty();
+        let rows = blames.iter().map(|row| PairRecord::new(row, to));
         kept &= self.pairs.step(tick, rows).is_empty();
         let rows = destinations.iter();
-        let rows = rows.map(|row| DestinationRecord::new(row, measured));
+        let rows = rows.map(|row| DestinationRecord::new(row, to));
         self.destinations.step(tick, rows);
         let zones = energy.iter();
-        let zones = zones.flat_map(|energy| ZoneRecord::all(energy, zone_accounts));
+        let zones = zones.flat_map(|energy| ZoneRecord::all(energy, zone_accounts, to));
         self.zones.step(tick, zones);
         let rows = features.iter().enumerate();
         let rows = rows.map(|(place, feature)| FeatureRecord::new(place, feature));
         self.features.step(tick, rows);
         let rows = losses.iter().enumerate();
-        let rows = rows.map(|(place, loss)| LossRecord::new(place, loss));
+        let rows = rows.map(|(place, loss)| LossRecord::new(place, loss, to));
         self.losses.step(tick, rows);
         let rows = agent.programs.iter().flatten().enumerate();
-        let rows = rows.map(|(place, cost)| ProgramRecord::new(place, cost));
+        let rows = rows.map(|(place, cost)| ProgramRecord::new(place, cost, to));
         self.programs.step(tick, rows);
         let rows = agent.maps.iter().enumerate();
-        self.maps
-            .step(tick, rows.map(|(place, fill)| MapRecord::new(place, fill)));
+        let rows = rows.map(|(place, fill)| MapRecord::new(place, fill, to));
+        self.maps.step(tick, rows);
         self.owners.push(tick, owners.take());
         kept
-    }
-
-    /// Records the changes of processes. Returns whether every process that is missing from the
-    /// batch has exited.
-    fn step_processes(
-        &mut self,
-        tick: u64,
-        (processes, exited): (&[ProcessRow], &[ProcessRow]),
-        owners: &mut Owners,
-        (measured, metered): (Measured, bool),
-    ) -> bool {
-        let record = |row, owners: &mut Owners| ProcessRecord::new(row, owners, measured, metered);
-        let rows = processes.iter().map(|row| record(row, owners));
-        let ended = self.processes.step(tick, rows);
-        let reported: BTreeSet<_> = exited
-            .iter()
-            .map(|it| (it.id.pid, it.id.start_ns))
-            .collect();
-        let rows = exited.iter().map(|row| record(row, owners));
-        self.exited.push(tick, rows);
-        ended.iter().all(|key| reported.contains(key))
     }
 
     /// Adds events that follow the batch `tick`.

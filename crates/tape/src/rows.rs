@@ -9,6 +9,7 @@ use noctule_model::Batch;
 use crate::changes::Entry;
 use crate::error::Damage;
 use crate::parts::Parts;
+use crate::tables::kept::RecordOf;
 use crate::tables::{
     CpuRecord, DestinationRecord, Distribution, FeatureRecord, GroupRecord, Keyed, LossRecord,
     MapRecord, MemoryRecord, NodeRecord, OwnerRecord, Owners, PackageRecord, PairRecord,
@@ -78,6 +79,13 @@ impl<R: Keyed> Changing for Rows<R> {
 impl<R: Keyed> Rows<R> {
     fn values(&self) -> impl Iterator<Item = &R> + Clone {
         self.now.values()
+    }
+
+    fn rows(&self, owners: &Owners) -> Vec<R::Row>
+    where
+        R: RecordOf,
+    {
+        self.values().map(|record| record.row(owners)).collect()
     }
 }
 
@@ -282,43 +290,37 @@ impl State {
 
     fn batch(&self, node: &NodeRecord, tick: u64, exited: &[ProcessRecord]) -> Batch {
         let owners = &self.owners;
-        let (waits, all_waits) =
-            WaitRecord::distributions(Distribution::Waits, self.waits.values());
+        let waits = self.waits.values();
+        let (waits, all_waits) = WaitRecord::distributions(Distribution::Waits, waits, owners);
+        let connects = self.waits.values();
         let (connects, all_connects) =
-            WaitRecord::distributions(Distribution::Connects, self.waits.values());
-        let (energy, zone_accounts) = ZoneRecord::energy(self.zones.values());
-        let mut batch = node.batch(tick);
+            WaitRecord::distributions(Distribution::Connects, connects, owners);
+        let (energy, zone_accounts) = ZoneRecord::energy(self.zones.values(), owners);
+        let mut batch = node.batch(tick, owners);
         if let Some(programs) = &mut batch.agent.programs {
-            programs.extend(self.programs.values().map(ProgramRecord::row));
+            programs.extend(self.programs.values().map(|it| it.row(owners)));
         }
-        batch.agent.maps = self.maps.values().map(MapRecord::row).collect();
-        let features: Vec<_> = self
-            .features
-            .values()
-            .filter_map(FeatureRecord::feature)
-            .collect();
+        batch.agent.maps = self.maps.values().map(|it| it.row(owners)).collect();
+        let features = self.features.values().filter_map(FeatureRecord::feature);
+        let features: Vec<_> = features.collect();
         Batch {
-            packages: self.packages.values().map(PackageRecord::row).collect(),
-            cpus: self.cpus.values().map(CpuRecord::row).collect(),
-            processes: self.processes.values().map(|row| row.row(owners)).collect(),
-            exited: exited.iter().map(|row| row.row(owners)).collect(),
-            cgroups: self.groups.values().map(|row| row.row(owners)).collect(),
+            packages: self.packages.values().map(|it| it.row(owners)).collect(),
+            cpus: self.cpus.rows(owners),
+            processes: self.processes.rows(owners),
+            exited: exited.iter().map(|it| it.row(owners)).collect(),
+            cgroups: self.groups.rows(owners),
             waits,
             all_waits,
             connects,
             all_connects,
-            destinations: self
-                .destinations
-                .values()
-                .map(DestinationRecord::row)
-                .collect(),
-            quotas: QuotaRecord::quotas(self.quotas.values()),
-            memory: MemoryRecord::rows(self.memory.values()),
-            blames: self.pairs.values().map(PairRecord::row).collect(),
+            destinations: self.destinations.rows(owners),
+            quotas: QuotaRecord::rows(self.quotas.values(), owners),
+            memory: MemoryRecord::rows(self.memory.values(), owners),
+            blames: self.pairs.rows(owners),
             energy: node.metered.then_some(energy),
             zone_accounts,
             features: Arc::from(features),
-            losses: self.losses.values().map(LossRecord::loss).collect(),
+            losses: self.losses.values().map(|it| it.row(owners)).collect(),
             ..batch
         }
     }

@@ -5,6 +5,7 @@ mod cpu;
 mod energy;
 mod event;
 mod group;
+pub(crate) mod kept;
 mod memory;
 mod node;
 mod owner;

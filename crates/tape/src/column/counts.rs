@@ -23,6 +23,11 @@ pub(crate) trait Named: Countable + PartialEq {
     fn former_column(self) -> Option<&'static str> {
         None
     }
+    /// Returns what is measured in a batch that measures these counters. `metered` tells whether
+    /// there is an energy meter.
+    fn measured(counters: Measured, _metered: bool) -> Measured {
+        counters
+    }
     /// Returns whether the counter is measured.
     fn is_measured(self, measured: Measured) -> bool;
     /// Adds the counter to a set of measured counters. Does nothing if the set cannot represent it.
@@ -36,15 +41,12 @@ pub(crate) struct Counted<K, const N: usize> {
     pub(crate) measured: Measured,
 }
 
-impl<K, const N: usize> Counted<K, N> {
-    pub(crate) fn new(counts: Counts<K, N>, measured: Measured) -> Self {
-        Self { counts, measured }
-    }
-}
-
 impl<K, const N: usize> Default for Counted<K, N> {
     fn default() -> Self {
-        Self::new(Counts::default(), Measured::NONE)
+        Self {
+            counts: Counts::default(),
+            measured: Measured::NONE,
+        }
     }
 }
 
@@ -175,6 +177,13 @@ impl Named for DestinationCounter {
 impl Named for ZoneKind {
     fn all() -> impl Iterator<Item = Self> {
         Self::ALL.into_iter()
+    }
+
+    fn measured(_: Measured, metered: bool) -> Measured {
+        match metered {
+            true => Measured::NONE.with(Counter::CpuTime),
+            false => Measured::NONE,
+        }
     }
 
     fn column(self) -> String {

@@ -2,39 +2,35 @@
 
 use noctule_model::{CpuRow, Group};
 
-use super::Keyed;
-use super::waits::{group, kind};
-use crate::column::{Keeps, List, Word, record};
+use super::kept::{Keeps, Writing, record_of};
+use super::waits::Place;
+use super::{Keyed, Owners};
+use crate::column::{List, record};
 
 record! {
     /// A group that used a CPU since the previous batch, with its time.
     pub(crate) struct HolderRecord {
-        holder_kind: Word,
-        holder: u64,
+        holder: Place,
         ns: u64,
     }
 }
 
 impl Keeps<Vec<(Group, u64)>> for List<HolderRecord> {
-    fn keep(holders: &Vec<(Group, u64)>) -> Self {
-        let record = |&(group, ns): &(Group, u64)| {
-            let (holder_kind, holder) = kind(group);
-            HolderRecord {
-                holder_kind,
-                holder,
-                ns,
-            }
+    fn keep(holders: &Vec<(Group, u64)>, to: &mut Writing<'_>) -> Self {
+        let record = |(group, ns): &(Group, u64)| HolderRecord {
+            holder: Keeps::keep(group, to),
+            ns: *ns,
         };
         Self(holders.iter().map(record).collect())
     }
 
-    fn value(&self) -> Vec<(Group, u64)> {
-        let holder = |it: &HolderRecord| (group(it.holder_kind, it.holder), it.ns);
+    fn value(&self, owners: &Owners) -> Vec<(Group, u64)> {
+        let holder = |it: &HolderRecord| (it.holder.value(owners), it.ns);
         self.0.iter().map(holder).collect()
     }
 }
 
-record! {
+record_of! {
     /// A CPU.
     pub(crate) struct CpuRecord of CpuRow {
         cpu: u32,

@@ -2,10 +2,12 @@
 
 use noctule_model::{Energy, Zone, ZoneAccount, ZoneReading};
 
+use super::Owners;
+use super::kept::{Flat, Keeps, Writing, record_of};
 use super::status::keyed_by_place;
-use crate::column::{Flat, Word, record};
+use crate::column::{Word, record};
 
-record! {
+record_of! {
     /// The description of a zone.
     pub(crate) struct DescriptionRecord of Zone {
         name: String,
@@ -20,7 +22,7 @@ record! {
     }
 }
 
-record! {
+record_of! {
     /// The reading of a zone.
     pub(crate) struct ReadingRecord of ZoneReading {
         energy_uj: u64,
@@ -34,7 +36,7 @@ record! {
     }
 }
 
-record! {
+record_of! {
     /// The account of a zone.
     pub(crate) struct AccountRecord of ZoneAccount {
         total_uj: u64,
@@ -71,17 +73,21 @@ keyed_by_place!(ZoneRecord);
 
 impl ZoneRecord {
     /// Returns the records of all zones of a batch.
-    pub(crate) fn all(energy: &Energy, accounts: &[ZoneAccount]) -> Vec<Self> {
+    pub(crate) fn all(
+        energy: &Energy,
+        accounts: &[ZoneAccount],
+        to: &mut Writing<'_>,
+    ) -> Vec<Self> {
         let Energy { zones, readings } = energy;
         let zones = zones.iter().zip(readings).enumerate();
         let record = |(place, (zone, reading))| {
-            let account = accounts.get(place).map(AccountRecord::new);
+            let account = accounts.get(place).map(|it| Keeps::keep(it, to));
             Self {
                 place: place as u32,
-                zone: Flat(DescriptionRecord::new(zone)),
-                reading: Flat(ReadingRecord::new(reading)),
+                zone: Keeps::keep(zone, to),
+                reading: Keeps::keep(reading, to),
                 accounted: account.is_some(),
-                account: Flat(account.unwrap_or_default()),
+                account: account.unwrap_or_default(),
             }
         };
         zones.map(record).collect()
@@ -90,19 +96,20 @@ impl ZoneRecord {
     /// Returns the energy and the zone accounts of a batch.
     pub(crate) fn energy<'a>(
         records: impl Iterator<Item = &'a Self> + Clone,
+        owners: &Owners,
     ) -> (Energy, Vec<ZoneAccount>) {
         let count = records.clone().count();
         let zones = records.clone().map(|record| {
-            let mut zone = record.zone.0.row();
+            let mut zone: Zone = record.zone.value(owners);
             // A forged file can name a parent that does not exist.
             zone.parent = zone.parent.filter(|parent| *parent < count);
             zone
         });
         let zones = zones.collect();
-        let readings = records.clone().map(|record| record.reading.0.row());
+        let readings = records.clone().map(|record| record.reading.value(owners));
         let readings = readings.collect();
         let accounts = records.filter(|record| record.accounted);
-        let accounts = accounts.map(|record| record.account.0.row());
+        let accounts = accounts.map(|record| record.account.value(owners));
         (Energy { zones, readings }, accounts.collect())
     }
 }

@@ -3,33 +3,62 @@
 use std::net::SocketAddr;
 
 use noctule_model::{
-    CgroupId, CgroupRow, DestinationCounter, DestinationRow, EventCounter, Measured, Sockets,
-    ThreadRoom, Waiting,
+    CgroupRow, DestinationCounter, DestinationRow, EventCounter, Sockets, ThreadRoom,
 };
 
-use super::process::{BlockRecord, Energies, Figures, UseRecord, energies};
+use super::kept::{Flat, RecordOf, Writing, record_of};
+use super::process::{BlockRecord, Energies, Figures, UseRecord, WaitingRecord};
 use super::{Keyed, OwnerNumber, Owners};
-use crate::column::{Counted, Keeps, List, record};
+use crate::column::{Counted, List, record};
 
 pub(super) type EventFigures = Counted<EventCounter, { EventCounter::COUNT }>;
 type DestinationFigures = Counted<DestinationCounter, { DestinationCounter::ALL.len() }>;
 
-record! {
-    /// A cgroup.
-    pub(crate) struct GroupRecord {
-        cgroup: u64,
-        owner: OwnerNumber,
-        counters: Figures,
-        energy: Energies,
-        events: EventFigures,
+record_of! {
+    /// Sockets of a group.
+    pub(crate) struct SocketsRecord of Sockets {
         connections: u64,
         listeners: u64,
-        waiting_threads: u64,
-        longest_waiting_ns: u64,
-        blocked: List<BlockRecord>,
-        packages: List<UseRecord>,
+    }
+}
+
+record! {
+    /// How many CPUs the busy threads of a group may use. Both columns are null if it is unknown.
+    pub(crate) struct RoomRecord {
         threads: Option<u32>,
         usable_cpus: Option<u32>,
+    }
+}
+
+impl RecordOf for RoomRecord {
+    type Row = Option<ThreadRoom>;
+
+    fn new(room: &Self::Row, _: &mut Writing<'_>) -> Self {
+        Self {
+            threads: room.map(|room| room.threads),
+            usable_cpus: room.map(|room| room.cpus),
+        }
+    }
+
+    fn row(&self, _: &Owners) -> Self::Row {
+        let (threads, cpus) = self.threads.zip(self.usable_cpus)?;
+        Some(ThreadRoom { threads, cpus })
+    }
+}
+
+record_of! {
+    /// A cgroup.
+    pub(crate) struct GroupRecord of CgroupRow {
+        id as "cgroup": u64,
+        owner: OwnerNumber,
+        counters: Figures,
+        joules: Energies,
+        events: EventFigures,
+        sockets: Flat<SocketsRecord>,
+        waiting: Flat<WaitingRecord>,
+        blocked: List<BlockRecord>,
+        packages: List<UseRecord>,
+        room: Flat<RoomRecord>,
     }
 }
 
@@ -38,7 +67,7 @@ impl Keyed for GroupRecord {
     const COLUMNS: &[&str] = &["cgroup"];
 
     fn key(&self) -> Self::Key {
-        self.cgroup
+        self.id
     }
 
     /// Counts and event counts of a cgroup can be reset in different batches.
@@ -49,71 +78,10 @@ impl Keyed for GroupRecord {
     }
 }
 
-impl GroupRecord {
-    pub(crate) fn new(
-        row: &CgroupRow,
-        owners: &mut Owners,
-        measured: Measured,
-        metered: bool,
-    ) -> Self {
-        let CgroupRow {
-            id,
-            owner,
-            counters,
-            joules,
-            packages,
-            events,
-            sockets,
-            waiting,
-            blocked,
-            room,
-        } = row;
-        Self {
-            cgroup: id.0,
-            owner: owners.number(owner.as_ref()),
-            counters: Counted::new(*counters, measured),
-            energy: energies(*joules, metered),
-            events: Counted::new(*events, measured),
-            connections: sockets.connections,
-            listeners: sockets.listeners,
-            waiting_threads: waiting.threads,
-            longest_waiting_ns: waiting.longest_ns,
-            blocked: Keeps::keep(blocked),
-            packages: Keeps::keep(packages),
-            threads: room.map(|room| room.threads),
-            usable_cpus: room.map(|room| room.cpus),
-        }
-    }
-
-    pub(crate) fn row(&self, owners: &Owners) -> CgroupRow {
-        CgroupRow {
-            id: CgroupId(self.cgroup),
-            owner: owners.owner(self.owner),
-            counters: self.counters.counts,
-            joules: self.energy.counts,
-            packages: self.packages.value(),
-            events: self.events.counts,
-            sockets: Sockets {
-                connections: self.connections,
-                listeners: self.listeners,
-            },
-            waiting: Waiting {
-                threads: self.waiting_threads,
-                longest_ns: self.longest_waiting_ns,
-            },
-            blocked: self.blocked.value(),
-            room: self
-                .threads
-                .zip(self.usable_cpus)
-                .map(|(threads, cpus)| ThreadRoom { threads, cpus }),
-        }
-    }
-}
-
-record! {
+record_of! {
     /// Counters of a cgroup for one destination. A row without an address sums up the destinations
     /// for which there was no room.
-    pub(crate) struct DestinationRecord {
+    pub(crate) struct DestinationRecord of DestinationRow {
         cgroup: u64,
         destination: Option<String>,
         counters: DestinationFigures,
@@ -124,33 +92,7 @@ impl Keyed for DestinationRecord {
     type Key = (u64, Option<SocketAddr>);
 
     fn key(&self) -> Self::Key {
-        (self.cgroup, self.address())
-    }
-}
-
-impl DestinationRecord {
-    pub(crate) fn new(row: &DestinationRow, measured: Measured) -> Self {
-        let DestinationRow {
-            cgroup,
-            destination,
-            counters,
-        } = row;
-        Self {
-            cgroup: cgroup.0,
-            destination: destination.map(|address| address.to_string()),
-            counters: Counted::new(*counters, measured),
-        }
-    }
-
-    pub(crate) fn row(&self) -> DestinationRow {
-        DestinationRow {
-            cgroup: CgroupId(self.cgroup),
-            destination: self.address(),
-            counters: self.counters.counts,
-        }
-    }
-
-    fn address(&self) -> Option<SocketAddr> {
-        self.destination.as_deref()?.parse().ok()
+        let address = self.destination.as_deref();
+        (self.cgroup, address.and_then(|it| it.parse().ok()))
     }
 }

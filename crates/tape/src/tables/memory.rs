@@ -2,7 +2,8 @@
 
 use noctule_model::{CgroupId, MemoryRow};
 
-use super::Keyed;
+use super::kept::Writing;
+use super::{Keyed, Owners};
 use crate::column::{Count, record};
 
 record! {
@@ -29,7 +30,7 @@ impl Keyed for MemoryRecord {
 }
 
 impl MemoryRecord {
-    pub(crate) fn new(row: &MemoryRow) -> Self {
+    pub(crate) fn new(row: &MemoryRow, _: &mut Writing<'_>) -> Self {
         let MemoryRow {
             cgroup,
             path,
@@ -53,7 +54,7 @@ impl MemoryRecord {
     }
 
     /// Returns the rows of a batch, in the order of a live batch.
-    pub(crate) fn rows<'a>(records: impl Iterator<Item = &'a Self>) -> Vec<MemoryRow> {
+    pub(crate) fn rows<'a>(records: impl Iterator<Item = &'a Self>, _: &Owners) -> Vec<MemoryRow> {
         let rows = records.map(|it| MemoryRow {
             cgroup: CgroupId(it.cgroup),
             path: it.path.clone(),

@@ -3,7 +3,9 @@
 
 use noctule_model::{AgentCost, Batch, Node, PackageRow, Sockets};
 
+use super::Owners;
 use super::group::EventFigures;
+use super::kept::{Writing, record_of};
 use super::process::{Figures, UseRecord};
 use super::status::in_order;
 use crate::column::{Counted, List, Moment, record};
@@ -42,7 +44,7 @@ record! {
 }
 
 impl NodeRecord {
-    pub(crate) fn new(batch: &Batch) -> Self {
+    pub(crate) fn new(batch: &Batch, _: &mut Writing<'_>) -> Self {
         let Node {
             cpus,
             elapsed_ns,
@@ -82,8 +84,14 @@ impl NodeRecord {
             steal_ns,
             steal_included_ns,
             idle_switches,
-            counters: Counted::new(total, batch.measured),
-            events: Counted::new(events, batch.measured),
+            counters: Counted {
+                counts: total,
+                measured: batch.measured,
+            },
+            events: Counted {
+                counts: events,
+                measured: batch.measured,
+            },
             connections: sockets.connections,
             listeners: sockets.listeners,
             nominal_hertz,
@@ -97,7 +105,7 @@ impl NodeRecord {
     }
 
     /// Returns a batch with these values and no rows.
-    pub(crate) fn batch(&self, sequence: u64) -> Batch {
+    pub(crate) fn batch(&self, sequence: u64, _: &Owners) -> Batch {
         Batch {
             sequence,
             time_unix_ns: self.time.0,
@@ -135,7 +143,7 @@ impl NodeRecord {
     }
 }
 
-record! {
+record_of! {
     /// The row of a package.
     pub(crate) struct PackageUseRecord of PackageRow {
         id: i32,

@@ -1,26 +1,17 @@
 //! Running and exited processes.
 
 use noctule_model::{
-    BlockClass, Blocked, ByPackage, CgroupId, Comm, Counter, Joules, Measured, PackageUse,
-    ProcessId, ProcessRow, Waiting, ZoneKind,
+    BlockClass, Blocked, ByPackage, Counter, PackageUse, ProcessId, ProcessRow, Waiting, ZoneKind,
 };
 
+use super::kept::{Flat, Keeps, RecordOf as _, Writing, record_of};
 use super::{Keyed, OwnerNumber, Owners};
-use crate::column::{Counted, Keeps, List, Words, record};
+use crate::column::{Counted, List, Words, record};
 
 pub(super) type Figures = Counted<Counter, { Counter::COUNT }>;
 pub(super) type Energies = Counted<ZoneKind, { ZoneKind::ALL.len() }>;
 
-/// Returns the energy counters, all of which are measured if there is a meter.
-pub(super) fn energies(joules: Joules, metered: bool) -> Energies {
-    let measured = match metered {
-        true => Measured::NONE.with(Counter::CpuTime),
-        false => Measured::NONE,
-    };
-    Counted::new(joules, measured)
-}
-
-record! {
+record_of! {
     /// Usage on one package of a machine that has several.
     pub(crate) struct UseRecord of PackageUse {
         cpu_ns: u64,
@@ -32,22 +23,24 @@ record! {
 }
 
 impl Keeps<PackageUse> for List<UseRecord> {
-    fn keep(used: &PackageUse) -> Self {
-        Self(vec![UseRecord::new(used)])
+    fn keep(used: &PackageUse, to: &mut Writing<'_>) -> Self {
+        Self(vec![UseRecord::new(used, to)])
     }
 
-    fn value(&self) -> PackageUse {
-        self.0.first().map(UseRecord::row).unwrap_or_default()
+    fn value(&self, owners: &Owners) -> PackageUse {
+        let first = self.0.first().map(|it| it.row(owners));
+        first.unwrap_or_default()
     }
 }
 
 impl Keeps<ByPackage> for List<UseRecord> {
-    fn keep(packages: &ByPackage) -> Self {
-        Self(packages.parts().iter().map(UseRecord::new).collect())
+    fn keep(packages: &ByPackage, to: &mut Writing<'_>) -> Self {
+        let parts = packages.parts().iter();
+        Self(parts.map(|it| UseRecord::new(it, to)).collect())
     }
 
-    fn value(&self) -> ByPackage {
-        ByPackage::several(self.0.iter().map(UseRecord::row))
+    fn value(&self, owners: &Owners) -> ByPackage {
+        ByPackage::several(self.0.iter().map(|it| it.row(owners)))
     }
 }
 
@@ -62,7 +55,7 @@ record! {
 }
 
 impl Keeps<Blocked> for List<BlockRecord> {
-    fn keep(blocked: &Blocked) -> Self {
+    fn keep(blocked: &Blocked, _: &mut Writing<'_>) -> Self {
         let records = blocked
             .iter()
             .map(|(class, threads, since_ns)| BlockRecord {
@@ -73,7 +66,7 @@ impl Keeps<Blocked> for List<BlockRecord> {
         Self(records.collect())
     }
 
-    fn value(&self) -> Blocked {
+    fn value(&self, _: &Owners) -> Blocked {
         let mut blocked = Blocked::default();
         for record in &self.0 {
             let class = BlockClass::named(&record.class).unwrap_or(BlockClass::Other);
@@ -83,12 +76,27 @@ impl Keeps<Blocked> for List<BlockRecord> {
     }
 }
 
-record! {
-    /// A process.
-    pub(crate) struct ProcessRecord {
+record_of! {
+    /// Waits in progress.
+    pub(crate) struct WaitingRecord of Waiting {
+        threads as "waiting_threads": u64,
+        longest_ns as "longest_waiting_ns": u64,
+    }
+}
+
+record_of! {
+    /// The identity of a process.
+    pub(crate) struct ProcessIdRecord of ProcessId {
         pid: u32,
         /// Nanoseconds since boot.
         start_ns: u64,
+    }
+}
+
+record_of! {
+    /// A process.
+    pub(crate) struct ProcessRecord of ProcessRow {
+        id: Flat<ProcessIdRecord>,
         parent_pid: u32,
         comm: Words,
         cgroup: u64,
@@ -98,9 +106,8 @@ record! {
         exited: bool,
         gone: bool,
         counters: Figures,
-        energy: Energies,
-        waiting_threads: u64,
-        longest_waiting_ns: u64,
+        joules: Energies,
+        waiting: Flat<WaitingRecord>,
         blocked: List<BlockRecord>,
         packages: List<UseRecord>,
     }
@@ -111,75 +118,7 @@ impl Keyed for ProcessRecord {
     const COLUMNS: &[&str] = &["pid", "start_ns"];
 
     fn key(&self) -> Self::Key {
-        (self.pid, self.start_ns)
-    }
-}
-
-impl ProcessRecord {
-    pub(crate) fn new(
-        row: &ProcessRow,
-        owners: &mut Owners,
-        measured: Measured,
-        metered: bool,
-    ) -> Self {
-        let ProcessRow {
-            id,
-            parent_pid,
-            comm,
-            cgroup,
-            owner,
-            kernel_thread,
-            followed,
-            exited,
-            gone,
-            counters,
-            joules,
-            packages,
-            waiting,
-            blocked,
-        } = row;
-        Self {
-            pid: id.pid,
-            start_ns: id.start_ns,
-            parent_pid: *parent_pid,
-            comm: Words::of(comm),
-            cgroup: cgroup.0,
-            owner: owners.number(owner.as_ref()),
-            kernel_thread: *kernel_thread,
-            followed: *followed,
-            exited: *exited,
-            gone: *gone,
-            counters: Counted::new(*counters, measured),
-            energy: energies(*joules, metered),
-            waiting_threads: waiting.threads,
-            longest_waiting_ns: waiting.longest_ns,
-            blocked: Keeps::keep(blocked),
-            packages: Keeps::keep(packages),
-        }
-    }
-
-    pub(crate) fn row(&self, owners: &Owners) -> ProcessRow {
-        ProcessRow {
-            id: ProcessId {
-                pid: self.pid,
-                start_ns: self.start_ns,
-            },
-            parent_pid: self.parent_pid,
-            comm: Comm::new(&self.comm.0),
-            cgroup: CgroupId(self.cgroup),
-            owner: owners.owner(self.owner),
-            kernel_thread: self.kernel_thread,
-            followed: self.followed,
-            exited: self.exited,
-            gone: self.gone,
-            counters: self.counters.counts,
-            joules: self.energy.counts,
-            packages: self.packages.value(),
-            waiting: Waiting {
-                threads: self.waiting_threads,
-                longest_ns: self.longest_waiting_ns,
-            },
-            blocked: self.blocked.value(),
-        }
+        let ProcessIdRecord { pid, start_ns } = self.id.0;
+        (pid, start_ns)
     }
 }

@@ -2,10 +2,11 @@
 
 use noctule_model::QuotaRow;
 
-use super::Keyed;
-use crate::column::{Count, record};
+use super::kept::{RecordOf as _, record_of};
+use super::{Keyed, Owners};
+use crate::column::Count;
 
-record! {
+record_of! {
     /// A cgroup with a CPU quota, and the kernel's throttling counters.
     pub(crate) struct QuotaRecord of QuotaRow {
         cgroup: u64,
@@ -31,9 +32,13 @@ impl Keyed for QuotaRecord {
 impl QuotaRecord {
     /// Returns the quotas of a batch, in the order of a live batch. Skips values that the kernel
     /// would not accept as a quota.
-    pub(crate) fn quotas<'a>(records: impl Iterator<Item = &'a Self>) -> Vec<QuotaRow> {
+    pub(crate) fn rows<'a>(
+        records: impl Iterator<Item = &'a Self>,
+        owners: &Owners,
+    ) -> Vec<QuotaRow> {
         let is_quota = |it: &&Self| it.cpus.is_finite() && it.cpus > 0.0;
-        let mut rows: Vec<QuotaRow> = records.filter(is_quota).map(Self::row).collect();
+        let rows = records.filter(is_quota).map(|it| it.row(owners));
+        let mut rows: Vec<_> = rows.collect();
         rows.sort_by(|a, b| a.path.cmp(&b.path));
         rows
     }

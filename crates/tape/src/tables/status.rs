@@ -2,6 +2,7 @@
 
 use noctule_model::{Feature, FeatureId, FeatureState, Loss, MapFill, ProgramCost};
 
+use super::kept::record_of;
 use crate::column::{Word, record};
 
 /// Declares a record identified by its position in a list, for rows of another record.
@@ -11,20 +12,24 @@ macro_rules! in_order {
             $(#[$doc])*
             pub(crate) struct $record {
                 place: u32,
-                row: $crate::column::Flat<$row>,
+                row: $crate::tables::kept::Flat<$row>,
             }
         }
 
         impl $record {
-            pub(crate) fn new(place: usize, row: &$model) -> Self {
+            pub(crate) fn new(
+                place: usize,
+                row: &$model,
+                to: &mut $crate::tables::kept::Writing<'_>,
+            ) -> Self {
                 Self {
                     place: place as u32,
-                    row: $crate::column::Flat($row::new(row)),
+                    row: $crate::tables::kept::Keeps::keep(row, to),
                 }
             }
 
-            pub(crate) fn row(&self) -> $model {
-                self.row.0.row()
+            pub(crate) fn row(&self, owners: &$crate::tables::Owners) -> $model {
+                $crate::tables::kept::Keeps::value(&self.row, owners)
             }
         }
 
@@ -48,7 +53,6 @@ macro_rules! keyed_by_place {
 pub(super) use keyed_by_place;
 
 keyed_by_place!(FeatureRecord);
-keyed_by_place!(LossRecord);
 
 record! {
     /// The status of a feature.
@@ -89,42 +93,22 @@ impl FeatureRecord {
     }
 }
 
-record! {
-    /// A loss counter.
-    pub(crate) struct LossRecord {
-        place: u32,
+record_of! {
+    /// A count of losses.
+    pub(crate) struct CountRecord of Loss {
         kind: Word,
         /// Where the loss occurred.
-        at: Word,
+        place as "at": Word,
         count: u64,
     }
 }
 
-impl LossRecord {
-    pub(crate) fn new(place: usize, loss: &Loss) -> Self {
-        let Loss {
-            kind,
-            place: at,
-            count,
-        } = *loss;
-        Self {
-            place: place as u32,
-            kind: Word(kind),
-            at: Word(at),
-            count,
-        }
-    }
-
-    pub(crate) fn loss(&self) -> Loss {
-        Loss {
-            kind: self.kind.0,
-            place: self.at.0,
-            count: self.count,
-        }
-    }
+in_order! {
+    /// A loss counter.
+    LossRecord: CountRecord of Loss
 }
 
-record! {
+record_of! {
     /// The cost of a BPF program.
     pub(crate) struct CostRecord of ProgramCost {
         name: String,
@@ -139,7 +123,7 @@ in_order! {
     ProgramRecord: CostRecord of ProgramCost
 }
 
-record! {
+record_of! {
     /// How full a map is.
     pub(crate) struct FillRecord of MapFill {
         name: Word,

@@ -1,9 +1,12 @@
 //! Latency distributions, and the matrix of victims and culprits.
 
+use arrow_array::ArrayRef;
+use arrow_schema::Field;
 use noctule_model::{Blame, BlameRow, CgroupId, Group, Histogram, WaitRow};
 
-use super::Keyed;
-use crate::column::{Count, Word, record};
+use super::kept::{Flat, Keeps, Writing, record_of};
+use super::{Keyed, Owners};
+use crate::column::{Column, ColumnResult, Columns, Count, Word, record};
 
 /// The distribution to which a bucket belongs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,30 +29,64 @@ impl Distribution {
 /// Names of the [`Group`] kinds, and of all groups together.
 const KINDS: [&str; 5] = ["cgroup", "kernel", "command", "unnamed", "all"];
 
-pub(super) fn kind(group: Group) -> (Word, u64) {
-    let (kind, id) = match group {
-        Group::Cgroup(id) => (KINDS[0], id.0),
-        Group::Kernel => (KINDS[1], 0),
-        Group::Followed => (KINDS[2], 0),
-        Group::Unnamed => (KINDS[3], 0),
-    };
-    (Word(kind), id)
+/// A group. It fills two columns: the kind, and the number of a cgroup.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(crate) struct Place {
+    kind: Word,
+    id: u64,
 }
 
-pub(super) fn group(kind: Word, id: u64) -> Group {
-    match place(kind) {
-        0 => Group::Cgroup(CgroupId(id)),
-        1 => Group::Kernel,
-        2 => Group::Followed,
-        _ => Group::Unnamed,
+impl Place {
+    /// All groups together.
+    const ALL: Self = Self {
+        kind: Word(KINDS[4]),
+        id: 0,
+    };
+
+    fn key(self) -> (usize, u64) {
+        let place = KINDS.iter().position(|name| *name == self.kind.0);
+        (place.unwrap_or(KINDS.len()), self.id)
     }
 }
 
-fn place(kind: Word) -> usize {
-    KINDS
-        .iter()
-        .position(|name| *name == kind.0)
-        .unwrap_or(KINDS.len())
+impl Keeps<Group> for Place {
+    fn keep(group: &Group, _: &mut Writing<'_>) -> Self {
+        let (place, id) = match group {
+            Group::Cgroup(id) => (0, id.0),
+            Group::Kernel => (1, 0),
+            Group::Followed => (2, 0),
+            Group::Unnamed => (3, 0),
+        };
+        let kind = Word(KINDS[place]);
+        Self { kind, id }
+    }
+
+    fn value(&self, _: &Owners) -> Group {
+        match self.key() {
+            (0, id) => Group::Cgroup(CgroupId(id)),
+            (1, _) => Group::Kernel,
+            (2, _) => Group::Followed,
+            _ => Group::Unnamed,
+        }
+    }
+}
+
+impl Column for Place {
+    fn fields(name: &str, out: &mut Vec<Field>) {
+        Word::fields(&format!("{name}_kind"), out);
+        u64::fields(name, out);
+    }
+
+    fn arrays(values: &[&Self], out: &mut Vec<ArrayRef>) {
+        Word::arrays(&values.iter().map(|it| &it.kind).collect::<Vec<_>>(), out);
+        u64::arrays(&values.iter().map(|it| &it.id).collect::<Vec<_>>(), out);
+    }
+
+    fn read(from: &Columns<'_>, name: &str) -> ColumnResult<Vec<Self>> {
+        let kinds = Word::read(from, &format!("{name}_kind"))?.into_iter();
+        let ids = u64::read(from, name)?;
+        Ok(kinds.zip(ids).map(|(kind, id)| Self { kind, id }).collect())
+    }
 }
 
 record! {
@@ -57,8 +94,7 @@ record! {
     pub(crate) struct WaitRecord {
         /// `cpu` or `connect`.
         what: Word,
-        victim_kind: Word,
-        victim: u64,
+        victim: Place,
         /// The lower bound of the bucket.
         from_ns: u64,
         count: Count,
@@ -71,32 +107,26 @@ impl Keyed for WaitRecord {
 
     fn key(&self) -> Self::Key {
         let connects = self.what.0 == Distribution::Connects.name();
-        (connects, place(self.victim_kind), self.victim, self.from_ns)
+        let (kind, id) = self.victim.key();
+        (connects, kind, id, self.from_ns)
     }
 }
 
 impl WaitRecord {
     /// Returns the buckets of a group's distribution.
-    pub(crate) fn rows(what: Distribution, row: &WaitRow) -> Vec<Self> {
+    pub(crate) fn rows(what: Distribution, row: &WaitRow, to: &mut Writing<'_>) -> Vec<Self> {
         let WaitRow { group, histogram } = row;
-        let (victim_kind, victim) = kind(*group);
-        Self::buckets(what, victim_kind, victim, histogram)
+        Self::buckets(what, Place::keep(group, to), histogram)
     }
 
     /// Returns the buckets of the distribution of all groups together.
     pub(crate) fn of_all(what: Distribution, histogram: &Histogram) -> Vec<Self> {
-        Self::buckets(what, Word(KINDS[4]), 0, histogram)
+        Self::buckets(what, Place::ALL, histogram)
     }
 
-    fn buckets(
-        what: Distribution,
-        victim_kind: Word,
-        victim: u64,
-        histogram: &Histogram,
-    ) -> Vec<Self> {
+    fn buckets(what: Distribution, victim: Place, histogram: &Histogram) -> Vec<Self> {
         let record = |(from_ns, count)| Self {
             what: Word(what.name()),
-            victim_kind,
             victim,
             from_ns,
             count: Count(count),
@@ -111,20 +141,20 @@ impl WaitRecord {
     pub(crate) fn distributions<'a>(
         what: Distribution,
         records: impl Iterator<Item = &'a Self>,
+        owners: &Owners,
     ) -> (Vec<WaitRow>, Histogram) {
         let records: Vec<&Self> = records
             .filter(|record| record.what.0 == what.name())
             .collect();
         let mut rows = Vec::new();
         let mut all = Histogram::default();
-        for same in records.chunk_by(|a, b| (a.victim, a.victim_kind) == (b.victim, b.victim_kind))
-        {
+        for same in records.chunk_by(|a, b| a.victim == b.victim) {
             let buckets = same.iter().map(|record| (record.from_ns, record.count.0));
             let histogram = Histogram::from_buckets(buckets);
-            match same[0].victim_kind {
-                Word("all") => all = histogram,
-                kind => rows.push(WaitRow {
-                    group: group(kind, same[0].victim),
+            match same[0].victim {
+                Place { kind, .. } if kind == Place::ALL.kind => all = histogram,
+                victim => rows.push(WaitRow {
+                    group: victim.value(owners),
                     histogram,
                 }),
             }
@@ -133,15 +163,20 @@ impl WaitRecord {
     }
 }
 
-record! {
-    /// One cell of the matrix of victims and culprits.
-    pub(crate) struct PairRecord {
-        victim_kind: Word,
-        victim: u64,
-        culprit_kind: Word,
-        culprit: u64,
+record_of! {
+    /// The waits of a victim behind a culprit.
+    pub(crate) struct BlameRecord of Blame {
         wait_ns: Count,
         preemptions: Count,
+    }
+}
+
+record_of! {
+    /// One cell of the matrix of victims and culprits.
+    pub(crate) struct PairRecord of BlameRow {
+        victim: Place,
+        culprit: Place,
+        blame: Flat<BlameRecord>,
     }
 }
 
@@ -150,44 +185,7 @@ impl Keyed for PairRecord {
     const COLUMNS: &[&str] = &["victim_kind", "victim", "culprit_kind", "culprit"];
 
     fn key(&self) -> Self::Key {
-        (
-            place(self.victim_kind),
-            self.victim,
-            place(self.culprit_kind),
-            self.culprit,
-        )
-    }
-}
-
-impl PairRecord {
-    pub(crate) fn new(row: &BlameRow) -> Self {
-        let BlameRow {
-            victim,
-            culprit,
-            blame: Blame {
-                wait_ns,
-                preemptions,
-            },
-        } = *row;
-        let ((victim_kind, victim), (culprit_kind, culprit)) = (kind(victim), kind(culprit));
-        Self {
-            victim_kind,
-            victim,
-            culprit_kind,
-            culprit,
-            wait_ns: Count(wait_ns),
-            preemptions: Count(preemptions),
-        }
-    }
-
-    pub(crate) fn row(&self) -> BlameRow {
-        BlameRow {
-            victim: group(self.victim_kind, self.victim),
-            culprit: group(self.culprit_kind, self.culprit),
-            blame: Blame {
-                wait_ns: self.wait_ns.0,
-                preemptions: self.preemptions.0,
-            },
-        }
+        let ((kind, victim), (culprit_kind, culprit)) = (self.victim.key(), self.culprit.key());
+        (kind, victim, culprit_kind, culprit)
     }
 }
