@@ -1,14 +1,33 @@
 //! The machine as a whole, the agent's cost, and processor packages. The node has one row per
 //! batch, so this table lists the batches.
 
-use noctule_model::{AgentCost, Batch, Node, PackageRow, Sockets};
+use noctule_model::{AgentCost, Batch, Node, PackageRow};
 
 use super::Owners;
-use super::group::EventFigures;
-use super::kept::{Writing, record_of};
+use super::group::{EventFigures, SocketsRecord};
+use super::kept::{Flat, Keeps, Writing, record_of};
 use super::process::{Figures, UseRecord};
 use super::status::in_order;
-use crate::column::{Counted, List, Moment, record};
+use crate::column::{List, Moment, record};
+
+record_of! {
+    /// The machine as a whole.
+    pub(crate) struct MachineRecord of Node {
+        cpus: u32,
+        elapsed_ns: u64,
+        idle_ns: u64,
+        interrupt_ns: Option<u64>,
+        steal_ns: Option<u64>,
+        steal_included_ns: Option<u64>,
+        idle_switches: u64,
+        total: Figures,
+        events: EventFigures,
+        sockets: Flat<SocketsRecord>,
+        nominal_hertz: Option<u64>,
+        /// Whether processes outside the agent's pid namespace are missing.
+        outside_unseen: bool,
+    }
+}
 
 record! {
     /// The values that exist once per batch.
@@ -20,20 +39,7 @@ record! {
         /// Whether there is an energy meter.
         metered: bool,
         followed_pending: bool,
-        cpus: u32,
-        elapsed_ns: u64,
-        idle_ns: u64,
-        interrupt_ns: Option<u64>,
-        steal_ns: Option<u64>,
-        steal_included_ns: Option<u64>,
-        idle_switches: u64,
-        counters: Figures,
-        events: EventFigures,
-        connections: u64,
-        listeners: u64,
-        nominal_hertz: Option<u64>,
-        /// Whether processes outside the agent's pid namespace are missing.
-        outside_unseen: bool,
+        node: Flat<MachineRecord>,
         agent_cpu_ns: u64,
         agent_resident_bytes: u64,
         agent_collect_ns: u64,
@@ -44,21 +50,7 @@ record! {
 }
 
 impl NodeRecord {
-    pub(crate) fn new(batch: &Batch, _: &mut Writing<'_>) -> Self {
-        let Node {
-            cpus,
-            elapsed_ns,
-            idle_ns,
-            interrupt_ns,
-            steal_ns,
-            steal_included_ns,
-            idle_switches,
-            total,
-            events,
-            sockets,
-            nominal_hertz,
-            outside_unseen,
-        } = batch.node;
+    pub(crate) fn new(batch: &Batch, to: &mut Writing<'_>) -> Self {
         // Programs and maps have their own tables.
         let AgentCost {
             cpu_ns,
@@ -77,25 +69,7 @@ impl NodeRecord {
             boot_time: Moment(batch.boot_unix_ns),
             metered: batch.energy.is_some(),
             followed_pending: batch.followed_pending,
-            cpus,
-            elapsed_ns,
-            idle_ns,
-            interrupt_ns,
-            steal_ns,
-            steal_included_ns,
-            idle_switches,
-            counters: Counted {
-                counts: total,
-                measured: batch.measured,
-            },
-            events: Counted {
-                counts: events,
-                measured: batch.measured,
-            },
-            connections: sockets.connections,
-            listeners: sockets.listeners,
-            nominal_hertz,
-            outside_unseen,
+            node: Keeps::keep(&batch.node, to),
             agent_cpu_ns: *cpu_ns,
             agent_resident_bytes: *resident_bytes,
             agent_collect_ns: *collect_ns,
@@ -105,30 +79,15 @@ impl NodeRecord {
     }
 
     /// Returns a batch with these values and no rows.
-    pub(crate) fn batch(&self, sequence: u64, _: &Owners) -> Batch {
+    pub(crate) fn batch(&self, sequence: u64, owners: &Owners) -> Batch {
+        let MachineRecord { total, events, .. } = &self.node.0;
         Batch {
             sequence,
             time_unix_ns: self.time.0,
             taken_ns: self.taken_ns,
             boot_unix_ns: self.boot_time.0,
-            node: Node {
-                cpus: self.cpus,
-                elapsed_ns: self.elapsed_ns,
-                idle_ns: self.idle_ns,
-                interrupt_ns: self.interrupt_ns,
-                steal_ns: self.steal_ns,
-                steal_included_ns: self.steal_included_ns,
-                idle_switches: self.idle_switches,
-                total: self.counters.counts,
-                events: self.events.counts,
-                sockets: Sockets {
-                    connections: self.connections,
-                    listeners: self.listeners,
-                },
-                nominal_hertz: self.nominal_hertz,
-                outside_unseen: self.outside_unseen,
-            },
-            measured: self.counters.measured.or(self.events.measured),
+            node: self.node.value(owners),
+            measured: total.measured.or(events.measured),
             followed_pending: self.followed_pending,
             agent: AgentCost {
                 cpu_ns: self.agent_cpu_ns,
