@@ -23,10 +23,8 @@ impl WaitReportRow {
 
 #[cfg(test)]
 mod tests {
-    use noctule_model::Histogram;
-
     use super::*;
-    use crate::{Party, Verdict};
+    use crate::Party;
 
     #[test]
     fn the_parts_of_a_bar_fill_it() {
@@ -47,31 +45,12 @@ mod tests {
             ([u64::MAX; 8], [3; 8]),
         ];
         for (wait_ns, parts) in cases {
-            let row = WaitReportRow { wait_ns, ..row() };
+            let row = WaitReportRow {
+                wait_ns,
+                ..WaitReportRow::quiet(Party::Kernel)
+            };
             let drawn: Vec<usize> = row.bar(24).map(|(_, part)| part).collect();
             assert_eq!(drawn, parts, "{wait_ns:?}");
-        }
-    }
-
-    fn row() -> WaitReportRow {
-        WaitReportRow {
-            party: Party::Kernel,
-            cpu_ns: 0,
-            histogram: Histogram::default(),
-            wait_ns: [0; Cause::ALL.len()],
-            blocked_ns: Default::default(),
-            released: None,
-            disk_rival: None,
-            waiting: noctule_model::Waiting::default(),
-            culprits: Vec::new(),
-            preemptions: [0; 3],
-            throttles: 0,
-            quota: None,
-            memory: None,
-            settings: noctule_model::Settings::default(),
-            hurts: crate::Hurts::default(),
-            around: crate::Surroundings::default(),
-            verdict: Verdict::default(),
         }
     }
 }

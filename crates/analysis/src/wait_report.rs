@@ -150,6 +150,29 @@ impl WaitReport {
 }
 
 impl WaitReportRow {
+    /// Returns the row of a party that neither ran nor waited.
+    pub fn quiet(party: Party) -> Self {
+        Self {
+            party,
+            cpu_ns: 0,
+            histogram: Histogram::default(),
+            wait_ns: Default::default(),
+            blocked_ns: Default::default(),
+            released: None,
+            disk_rival: None,
+            waiting: Waiting::default(),
+            culprits: Vec::new(),
+            preemptions: Default::default(),
+            throttles: 0,
+            quota: None,
+            memory: None,
+            hurts: Hurts::default(),
+            around: Surroundings::default(),
+            settings: Settings::default(),
+            verdict: Verdict::default(),
+        }
+    }
+
     fn is_hurt(&self) -> bool {
         self.verdict.kind != VerdictKind::Quiet
     }
@@ -430,23 +453,15 @@ impl Draft {
             })
         });
         WaitReportRow {
-            party: self.party,
             cpu_ns: self.counters[Counter::CpuTime],
             histogram: self.histogram,
             wait_ns,
             blocked_ns: BlockClass::ALL.map(|class| self.counters[Counter::Blocked(class)]),
-            released: None,
-            disk_rival: None,
             waiting: self.waiting,
             culprits,
             preemptions,
             throttles: self.counters[Counter::SwitchesThrottled],
-            quota: None,
-            memory: None,
-            settings: Settings::default(),
-            hurts: Hurts::default(),
-            around: Surroundings::default(),
-            verdict: Verdict::default(),
+            ..WaitReportRow::quiet(self.party)
         }
     }
 }

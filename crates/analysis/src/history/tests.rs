@@ -360,23 +360,8 @@ fn judged(party: Party, kind: VerdictKind) -> WaitReportRow {
         ..crate::Verdict::default()
     };
     WaitReportRow {
-        party,
-        cpu_ns: 0,
-        histogram: Histogram::default(),
-        wait_ns: Default::default(),
-        blocked_ns: Default::default(),
-        released: None,
-        disk_rival: None,
-        waiting: noctule_model::Waiting::default(),
-        culprits: Vec::new(),
-        preemptions: Default::default(),
-        throttles: 0,
-        quota: None,
-        memory: None,
-        settings: noctule_model::Settings::default(),
-        hurts: crate::Hurts::default(),
-        around: crate::Surroundings::default(),
         verdict,
+        ..WaitReportRow::quiet(party)
     }
 }
 

@@ -76,11 +76,8 @@ fn name(report: &mut Arc<WaitReport>, mut owner: impl FnMut(CgroupId) -> Arc<Own
 
 #[cfg(test)]
 mod tests {
-    use noctule_analysis::{Culprit, Hurts, Verdict, WaitReportRow};
-    use noctule_model::{
-        Blame, Cause, Container, ContainerRole, Histogram, Measured, Runtime, Settings,
-        VerdictKind, Waiting,
-    };
+    use noctule_analysis::{Culprit, Verdict, WaitReportRow};
+    use noctule_model::{Blame, Container, ContainerRole, Measured, Runtime, VerdictKind};
 
     use super::*;
 
@@ -104,31 +101,18 @@ mod tests {
     /// Returns a window in which a group without a container waited for an unnamed container.
     fn window(kind: VerdictKind) -> Arc<WaitReport> {
         let culprit = Party::Group(container(None));
+        let waiting = Party::Group(Arc::new(Owner::unknown(CgroupId(3))));
         let row = WaitReportRow {
-            party: Party::Group(Arc::new(Owner::unknown(CgroupId(3)))),
-            cpu_ns: 0,
-            histogram: Histogram::default(),
-            wait_ns: [0; Cause::ALL.len()],
-            blocked_ns: Default::default(),
-            released: None,
-            disk_rival: None,
-            waiting: Waiting::default(),
             culprits: vec![Culprit {
                 party: culprit.clone(),
                 blame: Blame::default(),
             }],
-            preemptions: [0; 3],
-            throttles: 0,
-            quota: None,
-            memory: None,
-            hurts: Hurts::default(),
-            around: noctule_analysis::Surroundings::default(),
-            settings: Settings::default(),
             verdict: Verdict {
                 kind,
                 culprit: Some(culprit),
                 ..Verdict::default()
             },
+            ..WaitReportRow::quiet(waiting)
         };
         Arc::new(WaitReport {
             window_ns: SECOND,

@@ -5,12 +5,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use noctule_analysis::{
-    Judge, JudgeOptions, Party, ReportBuilder, Row, Selection, Thresholds, Verdict, WaitReport,
+    Judge, JudgeOptions, Party, ReportBuilder, Row, Selection, Thresholds, WaitReport,
     WaitReportRow,
 };
-use noctule_model::{
-    Batch, Cause, CgroupId, Counters, Histogram, Joules, Level, Owner, Preemptor, Reason, Subject,
-};
+use noctule_model::{Batch, CgroupId, Counters, Joules, Level, Owner, Reason, Subject};
 use noctule_text::escape;
 
 use crate::data::level::{self, Key};
@@ -186,7 +184,7 @@ fn rows(report: WaitReport, judged: Option<&Judged>, level: Level) -> Vec<Arc<Wa
         .map(|(key, verdict)| {
             Arc::new(Waited {
                 key: key.clone(),
-                now: idle(&verdict.row().party),
+                now: WaitReportRow::quiet(verdict.row().party.clone()),
                 verdict: Some(verdict.clone()),
             })
         });
@@ -202,28 +200,6 @@ impl Judged {
             time_unix_ns: self.time_unix_ns,
         };
         (key(&verdict.row().party, level), verdict)
-    }
-}
-
-fn idle(party: &Party) -> WaitReportRow {
-    WaitReportRow {
-        party: party.clone(),
-        cpu_ns: 0,
-        histogram: Histogram::default(),
-        wait_ns: [0; Cause::ALL.len()],
-        blocked_ns: Default::default(),
-        released: None,
-        disk_rival: None,
-        waiting: noctule_model::Waiting::default(),
-        culprits: Vec::new(),
-        preemptions: [0; Preemptor::ALL.len()],
-        throttles: 0,
-        quota: None,
-        memory: None,
-        settings: noctule_model::Settings::default(),
-        hurts: noctule_analysis::Hurts::default(),
-        around: noctule_analysis::Surroundings::default(),
-        verdict: Verdict::default(),
     }
 }
 
