@@ -46,6 +46,21 @@ pub struct Zone {
 }
 
 impl Zone {
+    /// Returns a root of powercap without socket and path.
+    pub fn powercap(kind: ZoneKind, name: &str) -> Self {
+        Self {
+            name: name.to_owned(),
+            kind,
+            socket: None,
+            die: None,
+            source: EnergySource::Powercap,
+            parent: None,
+            resolution_uj: 61,
+            update_ns: 1_000_000,
+            path: String::new(),
+        }
+    }
+
     /// Returns whether the energy is measured directly or integrated from measured power, rather
     /// than modelled.
     pub const fn is_measured(&self) -> bool {
@@ -100,6 +115,22 @@ pub struct ZoneReading {
     pub state: FeatureState,
     /// Why the zone is degraded; `None` if it is on.
     pub reason: Option<Arc<str>>,
+}
+
+impl ZoneReading {
+    /// Returns a reading without gaps and times.
+    pub fn of(energy_uj: u64) -> Self {
+        Self {
+            energy_uj,
+            before_ns: 0,
+            after_ns: 0,
+            gaps: 0,
+            lost_ns: 0,
+            failed_ns: 0,
+            state: FeatureState::On,
+            reason: None,
+        }
+    }
 }
 
 named_values! {

@@ -262,15 +262,9 @@ fn energy() -> EnergyReport {
         ..ZoneAccount::default()
     };
     let zone = Zone {
-        name: "package-0".into(),
-        kind: ZoneKind::Package,
         socket: Some(0),
-        die: None,
-        source: EnergySource::Powercap,
-        parent: None,
-        resolution_uj: 61,
-        update_ns: 1_000_000,
         path: "/sys/class/powercap/intel-rapl:0".into(),
+        ..Zone::powercap(ZoneKind::Package, "package-0")
     };
     EnergyReport {
         zones: vec![ZoneReport {
@@ -339,15 +333,10 @@ fn stat_has_joules_only_where_there_is_a_meter() {
 #[test]
 fn doctor_lists_zones_of_energy_and_why_others_are_not_read() {
     let zone = |name: &str, socket, parent| Zone {
-        name: name.into(),
-        kind: ZoneKind::Package,
         socket,
-        die: None,
-        source: EnergySource::Powercap,
         parent,
-        resolution_uj: 61,
-        update_ns: 1_000_000,
         path: format!("/sys/{name}"),
+        ..Zone::powercap(ZoneKind::Package, name)
     };
     let unread = |why| UnreadZone {
         zone: zone("other", None, None),

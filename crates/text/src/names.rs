@@ -47,7 +47,7 @@ pub fn zone_name(zone: &Zone) -> String {
 
 #[cfg(test)]
 mod tests {
-    use noctule_model::{Comm, EnergySource, ZoneKind};
+    use noctule_model::{Comm, ZoneKind};
 
     use super::*;
 
@@ -55,15 +55,9 @@ mod tests {
     fn zones_of_one_name_have_the_numbers_of_socket_and_die() {
         let named = |name: &str, socket, die| {
             zone_name(&Zone {
-                name: name.into(),
-                kind: ZoneKind::Dram,
                 socket,
                 die,
-                source: EnergySource::Powercap,
-                parent: None,
-                resolution_uj: 1,
-                update_ns: 0,
-                path: String::new(),
+                ..Zone::powercap(ZoneKind::Dram, name)
             })
         };
         assert_eq!(named("dram", Some(0), Some(0)), "dram 0 die 0");

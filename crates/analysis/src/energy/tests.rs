@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use noctule_model::{
-    Batch, CgroupId, CgroupRow, Counter, Driver, Energy, EnergySource, FeatureState, Measured,
-    Node, ProcessId, ProcessRow, Zone, ZoneAccount, ZoneKind, ZoneReading,
+    Batch, CgroupId, CgroupRow, Counter, Driver, Energy, FeatureState, Measured, Node, ProcessId,
+    ProcessRow, Zone, ZoneAccount, ZoneKind, ZoneReading,
 };
 
 use super::{Attribution, EnergyReport, IdleEnergy};
@@ -21,15 +21,8 @@ struct Machine {
 
 fn zone(kind: ZoneKind, parent: Option<usize>) -> Zone {
     Zone {
-        name: kind.name().into(),
-        kind,
-        socket: None,
-        die: None,
-        source: EnergySource::Powercap,
         parent,
-        resolution_uj: 61,
-        update_ns: 1_000_000,
-        path: String::new(),
+        ..Zone::powercap(kind, kind.name())
     }
 }
 
@@ -37,16 +30,6 @@ impl Machine {
     /// Creates a machine with four CPUs, counters of cycles and cache misses, and these zones.
     fn new(zones: &[Zone]) -> Self {
         let counters = [Counter::CpuTime, Counter::Cycles, Counter::CacheMisses];
-        let reading = ZoneReading {
-            energy_uj: 0,
-            before_ns: 0,
-            after_ns: 0,
-            gaps: 0,
-            lost_ns: 0,
-            failed_ns: 0,
-            state: FeatureState::On,
-            reason: None,
-        };
         Self {
             batch: Batch {
                 node: Node {
@@ -56,7 +39,7 @@ impl Machine {
                 measured: Measured::from_iter(counters),
                 energy: Some(Energy {
                     zones: Arc::from(zones.to_vec()),
-                    readings: vec![reading; zones.len()],
+                    readings: vec![ZoneReading::of(0); zones.len()],
                 }),
                 ..Batch::default()
             },

@@ -19,16 +19,7 @@ impl Model {
     pub(super) fn new(watts: CpuWatts) -> Self {
         Self {
             watts,
-            reading: ZoneReading {
-                energy_uj: 0,
-                before_ns: 0,
-                after_ns: 0,
-                gaps: 0,
-                lost_ns: 0,
-                failed_ns: 0,
-                state: FeatureState::On,
-                reason: None,
-            },
+            reading: ZoneReading::of(0),
         }
     }
 

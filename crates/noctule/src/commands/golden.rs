@@ -9,8 +9,8 @@ use noctule_analysis::{
 };
 use noctule_model::{
     Batch, Blame, BlameRow, Cause, CgroupId, CgroupRow, Comm, Counter, Counters, CpuWeight, Energy,
-    EnergySource, FeatureState, Group, Histogram, Level, Node, Owner, Pod, ProcessId, ProcessRow,
-    RealTime, WaitRow, Waiting, Zone, ZoneAccount, ZoneKind, ZoneReading,
+    FeatureState, Group, Histogram, Level, Node, Owner, Pod, ProcessId, ProcessRow, RealTime,
+    WaitRow, Waiting, Zone, ZoneAccount, ZoneKind, ZoneReading,
 };
 use noctule_text::{ascii, width};
 use serde_json::Value;
@@ -98,29 +98,14 @@ fn owner(id: u64, path: &str) -> Arc<Owner> {
 /// Adds an energy zone to the second batch: 40 J in total, 12 J of which are idle energy.
 fn meter(batch: &mut Batch, active_uj: u64) {
     let zone = Zone {
-        name: "package-0".into(),
-        kind: ZoneKind::Package,
         socket: Some(0),
-        die: None,
-        source: EnergySource::Powercap,
-        parent: None,
-        resolution_uj: 61,
-        update_ns: MS,
         path: "/sys/class/powercap/intel-rapl:0".into(),
+        ..Zone::powercap(ZoneKind::Package, "package-0")
     };
     let idle_uj = active_uj / 28 * 12;
     batch.energy = Some(Energy {
         zones: [zone].into(),
-        readings: vec![ZoneReading {
-            energy_uj: active_uj + idle_uj,
-            before_ns: 0,
-            after_ns: 0,
-            gaps: 0,
-            lost_ns: 0,
-            failed_ns: 0,
-            state: FeatureState::On,
-            reason: None,
-        }],
+        readings: vec![ZoneReading::of(active_uj + idle_uj)],
     });
     batch.zone_accounts = vec![ZoneAccount {
         idle_uj,

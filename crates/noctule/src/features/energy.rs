@@ -154,21 +154,15 @@ fn by_source(zones: &[Zone]) -> String {
 
 #[cfg(test)]
 mod tests {
-    use noctule_model::{EnergySource, ZoneKind};
+    use noctule_model::ZoneKind;
 
     use super::*;
 
     fn zone(name: &str) -> Zone {
         Zone {
-            name: name.into(),
-            kind: ZoneKind::Package,
             socket: Some(0),
-            die: None,
-            source: EnergySource::Powercap,
-            parent: None,
-            resolution_uj: 61,
-            update_ns: 1_000_000,
             path: format!("/sys/{name}"),
+            ..Zone::powercap(ZoneKind::Package, name)
         }
     }
 

@@ -447,15 +447,11 @@ impl World {
         };
         if energy.zones.is_empty() {
             let zone = |kind, parent| Zone {
-                name: "z".into(),
-                kind,
                 socket: Some(0),
-                die: None,
                 source: EnergySource::HwmonPower,
                 parent,
-                resolution_uj: 61,
-                update_ns: 1_000_000,
                 path: "/sys/z".into(),
+                ..Zone::powercap(kind, "z")
             };
             energy.zones = [zone(ZoneKind::Psys, None), zone(ZoneKind::Dram, Some(0))].into();
         }

@@ -1,8 +1,7 @@
 //! Tests of nodes with energy meters, and of the view of energy.
 
 use noctule_model::{
-    Batch, Energy, EnergySource, FeatureId, FeatureState, Level, Zone, ZoneAccount, ZoneKind,
-    ZoneReading,
+    Batch, Energy, FeatureId, FeatureState, Level, Zone, ZoneAccount, ZoneKind, ZoneReading,
 };
 
 use super::fixture::{Fake, app, feed, press, screen};
@@ -14,35 +13,21 @@ const BUILD: &str = "/user.slice/user-1000.slice/session-3.scope";
 /// Advances by one second, in which the first zone of each kind consumes these joules: idle, active
 /// and unattributed. The two rows get one third and two thirds of the active part.
 fn second(fake: &mut Fake, took: &[(ZoneKind, [u64; 3])]) -> Batch {
-    let zone = |kind: ZoneKind| Zone {
-        name: match kind {
-            ZoneKind::Package => "package-0".into(),
-            other => other.name().into(),
-        },
-        kind,
-        socket: (kind != ZoneKind::Psys).then_some(0),
-        die: None,
-        source: EnergySource::Powercap,
-        parent: None,
-        resolution_uj: 61,
-        update_ns: 1_000_000,
-        path: String::new(),
+    let zone = |kind: ZoneKind| {
+        let name = match kind {
+            ZoneKind::Package => "package-0",
+            other => other.name(),
+        };
+        Zone {
+            socket: (kind != ZoneKind::Psys).then_some(0),
+            ..Zone::powercap(kind, name)
+        }
     };
     let batch = &mut fake.batch;
     if batch.energy.is_none() {
-        let reading = ZoneReading {
-            energy_uj: 0,
-            before_ns: 0,
-            after_ns: 0,
-            gaps: 0,
-            lost_ns: 0,
-            failed_ns: 0,
-            state: FeatureState::On,
-            reason: None,
-        };
         batch.energy = Some(Energy {
             zones: took.iter().map(|(kind, _)| zone(*kind)).collect(),
-            readings: vec![reading; took.len()],
+            readings: vec![ZoneReading::of(0); took.len()],
         });
         batch.zone_accounts = vec![ZoneAccount::default(); took.len()];
     }
