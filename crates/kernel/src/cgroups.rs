@@ -32,7 +32,7 @@ impl CgroupEvents {
             let words = format!("the kernel has no tracepoint {HOOK}");
             return Err(Error::new(ErrorKind::Kernel, words));
         }
-        let mut open = kernel_types::open::<CgroupSkelBuilder>(facts)
+        let mut open = kernel_types::open::<CgroupSkelBuilder>(&facts.kernel_types)
             .context("opening the BPF object `cgroup`")?;
         let ring_bytes = ring_bytes.max(4096).next_power_of_two();
         if let Some(rodata) = open.maps.rodata_data.as_deref_mut() {

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
 use std::time::Instant;
 
-use libbpf_rs::libbpf_sys;
+use libbpf_rs::{Object, libbpf_sys};
 use noctule_model::ProgramCost;
 
 /// A program whose cost is measured.
@@ -35,6 +35,15 @@ impl ProgramHandle {
             fd,
             skips: Skips::Lost,
         })
+    }
+
+    /// Creates a handle to each of these programs of an object.
+    pub(crate) fn all(object: &Object, names: &[&str]) -> Vec<Self> {
+        let named = object.progs().filter_map(|program| {
+            let name = names.iter().find(|name| program.name() == **name)?;
+            Self::of(name, &program)
+        });
+        named.collect()
     }
 
     /// Creates another handle to this program; `None` if no descriptor is available.

@@ -56,8 +56,8 @@ impl Disks {
             let words = format!("the kernel has no tracepoint {hook}");
             return Err(Error::new(ErrorKind::Kernel, words));
         }
-        let mut open =
-            kernel_types::open::<DiskSkelBuilder>(facts).context("opening the BPF object disk")?;
+        let mut open = kernel_types::open::<DiskSkelBuilder>(&facts.kernel_types)
+            .context("opening the BPF object disk")?;
         configure!(open, facts).context("preparing the BPF object disk")?;
         let uses = &mut open.maps.uses;
         uses.set_max_entries(rows.max(1))
@@ -123,12 +123,7 @@ impl Disks {
 
     /// Returns the programs, for measuring their cost.
     pub fn programs(&self) -> Vec<ProgramHandle> {
-        let object = self.skel.object();
-        let named = object.progs().filter_map(|program| {
-            let name = HOOKS.iter().find(|hook| program.name() == **hook)?;
-            ProgramHandle::of(name, &program)
-        });
-        named.collect()
+        ProgramHandle::all(self.skel.object(), &HOOKS)
     }
 }
 

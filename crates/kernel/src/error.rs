@@ -4,7 +4,8 @@ use std::path::Path;
 use rustix::fs::{Access, AtFlags, CWD, accessat};
 use rustix::io::Errno;
 
-use crate::facts::{Facts, VMLINUX};
+use crate::facts::Facts;
+use crate::kernel_types::VMLINUX;
 
 /// The kind of action that fixes an error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

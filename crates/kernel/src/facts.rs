@@ -11,8 +11,9 @@ use libbpf_rs::btf::{Btf, BtfKind, BtfType};
 use rustix::process::{Resource, getrlimit};
 use rustix::thread;
 
-use crate::kernel_types::KernelTypes;
+use crate::kernel_types::{KernelTypes, VMLINUX};
 use crate::roots::HostRoots;
+use crate::sysfs::{cpu_list, line};
 use crate::topology::Topology;
 
 mod cgroup;
@@ -272,9 +273,6 @@ impl Capabilities {
     }
 }
 
-/// The kernel's BTF.
-pub(crate) const VMLINUX: &str = "/sys/kernel/btf/vmlinux";
-
 /// Returns the kernel's types; `None` if the kernel has no BTF. libbpf does not distinguish the
 /// causes of a failure. If the file exists, this function therefore reads it again to report the
 /// actual error.
@@ -314,15 +312,6 @@ pub fn isolated_cpus(sys: &Path) -> BTreeSet<u32> {
     let files = files.map(|file| sys.join("devices/system/cpu").join(file));
     let lists = files.iter().filter_map(|file| line(file));
     lists.flat_map(|list| cpu_list(&list)).collect()
-}
-
-/// Parses a kernel CPU list such as `0-3,8`.
-pub(crate) fn cpu_list(list: &str) -> Vec<u32> {
-    let ranges = list.split(',').filter_map(|part| {
-        let (first, last) = part.split_once('-').unwrap_or((part, part));
-        Some(first.trim().parse::<u32>().ok()?..=last.trim().parse::<u32>().ok()?)
-    });
-    ranges.flatten().collect()
 }
 
 /// Prefix of the type names of tracepoint programs.
@@ -513,18 +502,6 @@ fn memory_limit(btf: &Btf<'_>, capabilities: Capabilities) -> Option<u64> {
     limit.maximum.and(limit.current)
 }
 
-/// Returns the first line of a small file.
-pub(crate) fn line(path: &Path) -> Option<String> {
-    Some(
-        fs::read_to_string(path)
-            .ok()?
-            .lines()
-            .next()?
-            .trim()
-            .to_owned(),
-    )
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -554,13 +531,6 @@ mod tests {
         fs::create_dir(root.path().join("2")).expect("a folder");
         fs::write(root.path().join("2/stat"), "2 (kthreadd) S").expect("a file");
         assert_eq!(proc_hides(root.path()), None);
-    }
-
-    #[test]
-    fn cpu_lists_as_the_kernel_writes_them() {
-        assert_eq!(cpu_list("0-2,5,7-8"), [0, 1, 2, 5, 7, 8]);
-        assert_eq!(cpu_list("0"), [0]);
-        assert_eq!(cpu_list(""), [0; 0]);
     }
 
     #[test]

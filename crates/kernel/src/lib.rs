@@ -37,6 +37,7 @@ mod roots;
 mod sandbox;
 mod settings;
 mod skel;
+mod sysfs;
 mod table;
 mod topology;
 mod tracefs;

@@ -13,7 +13,7 @@ mod target;
 
 use std::ffi::CString;
 use std::io::{self, Read as _};
-use std::os::fd::AsFd as _;
+use std::os::fd::{AsFd as _, FromRawFd as _, OwnedFd, RawFd};
 use std::ptr::NonNull;
 
 use libbpf_rs::{
@@ -542,4 +542,14 @@ fn kprobe(
         Some(link) => Ok(unsafe { Link::from_ptr(link) }),
         None => Err(io::Error::last_os_error().into()),
     }
+}
+
+/// Converts the result of a libbpf function to a descriptor.
+fn owned(fd: RawFd) -> io::Result<OwnedFd> {
+    if fd < 0 {
+        return Err(io::Error::from_raw_os_error(-fd));
+    }
+    #[allow(unsafe_code, reason = "libbpf returns a plain number")]
+    // SAFETY: the descriptor was just created, and nothing else owns it.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }

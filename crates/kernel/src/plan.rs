@@ -3,8 +3,9 @@
 use noctule_model::{Feature, FeatureId};
 
 use crate::error::{Error, ErrorKind};
-use crate::facts::{Facts, VMLINUX};
+use crate::facts::Facts;
 use crate::hardware::CounterSpec;
+use crate::kernel_types::VMLINUX;
 
 /// Counters and features that the user wants.
 #[derive(Clone, Debug)]

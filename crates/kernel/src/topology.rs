@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use crate::facts::{cpu_list, line};
 use crate::skel::switch::types::place_limit;
+use crate::sysfs::{cpu_list, line};
 
 /// Maximum number of packages. CPU time on further packages is counted with the first.
 const MOST: usize = place_limit::MOST_PACKAGES.0 as usize;

@@ -142,7 +142,7 @@ fn first_that_loads<T>(
 
 /// Opens the object, adapts it to this kernel, and deselects all programs.
 fn open(facts: &Facts) -> Result<OpenSwitchSkel<'static>, Error> {
-    let mut open = kernel_types::open::<SwitchSkelBuilder>(facts)
+    let mut open = kernel_types::open::<SwitchSkelBuilder>(&facts.kernel_types)
         .context("opening the BPF object `switch`")?;
     configure!(open, facts).context("setting up the BPF object `switch`")?;
     for mut program in open.open_object_mut().progs_mut() {

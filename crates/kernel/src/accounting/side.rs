@@ -125,7 +125,7 @@ fn share_accounts<'o>(
 }
 
 fn softirq(accounts: &Accounts<'_>, way: &Way, facts: &Facts) -> Result<Side, libbpf_rs::Error> {
-    let mut open = kernel_types::open::<SoftirqSkelBuilder>(facts)?;
+    let mut open = kernel_types::open::<SoftirqSkelBuilder>(&facts.kernel_types)?;
     open.maps.cpus.reuse_fd(accounts.cpus)?;
     let skel = open.load()?;
     let link = skel.progs.softirq_entry.attach()?;
@@ -144,7 +144,7 @@ fn pagecache(
 ) -> Result<Side, libbpf_rs::Error> {
     let programs: Vec<_> = ways.iter().map(|way| way.program).collect();
     let is_chosen = |name: &OsStr| programs.iter().any(|program| *program == name);
-    let mut open = kernel_types::open::<PagecacheSkelBuilder>(facts)?;
+    let mut open = kernel_types::open::<PagecacheSkelBuilder>(&facts.kernel_types)?;
     share_accounts(
         &mut open.maps.tasks,
         &mut open.maps.accounts,

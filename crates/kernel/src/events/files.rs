@@ -186,12 +186,8 @@ impl FileEvents {
 
     /// Returns the number of dropped records of the event with this name.
     pub fn lost(&self, name: &str) -> u64 {
-        let kind = super::record::NAMES.iter().position(|known| *known == name);
-        let lost = self
-            .bss()
-            .zip(kind)
-            .map(|(bss, kind)| bss.lost_events[kind]);
-        lost.unwrap_or(0)
+        let bss = self.skel.maps.bss_data.as_deref();
+        super::record::lost(name, bss.map(|bss| bss.lost_events.as_slice()))
     }
 
     /// Returns the number of opens that were counted in the overflow row.
@@ -202,11 +198,7 @@ impl FileEvents {
 
     /// Returns the programs, for measuring their cost.
     pub fn programs(&self) -> Vec<ProgramHandle> {
-        let all = self.skel.object().progs().filter_map(|program| {
-            let name = self.programs.iter().find(|name| program.name() == **name)?;
-            ProgramHandle::of(name, &program)
-        });
-        all.collect()
+        ProgramHandle::all(self.skel.object(), &self.programs)
     }
 
     fn bss(&self) -> Option<&types::bss> {

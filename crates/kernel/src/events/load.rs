@@ -90,7 +90,7 @@ fn load(
     cpus: &CpuSlots,
     exec_failures: bool,
 ) -> Result<LifecycleSkel<'static>, Error> {
-    let mut open = kernel_types::open::<LifecycleSkelBuilder>(facts)
+    let mut open = kernel_types::open::<LifecycleSkelBuilder>(&facts.kernel_types)
         .context("opening the BPF object `lifecycle`")?;
     if let Some(rodata) = open.maps.rodata_data.as_deref_mut() {
         rodata.stream_kinds = kinds(wanted.stream);

@@ -36,6 +36,12 @@ pub(super) const NAMES: [&str; 20] = [
     "process.exec_failed",
 ];
 
+/// Returns the number of dropped records of the event with this name.
+pub(super) fn lost(name: &str, dropped: Option<&[u64]>) -> u64 {
+    let kind = NAMES.iter().position(|known| *known == name);
+    dropped.zip(kind).map_or(0, |(dropped, kind)| dropped[kind])
+}
+
 const _: () = {
     use process::event_kind as abi;
     assert!(abi::EVENT_PROCESS_START.0 == 0);

@@ -323,8 +323,8 @@ fn load_tcp(
     lifecycle: &LifecycleSkel<'static>,
     Parts { calls, look }: Parts,
 ) -> Result<TcpSkel<'static>, Error> {
-    let mut open =
-        kernel_types::open::<TcpSkelBuilder>(facts).context("opening the BPF object `tcp`")?;
+    let mut open = kernel_types::open::<TcpSkelBuilder>(&facts.kernel_types)
+        .context("opening the BPF object `tcp`")?;
     if let Some(rodata) = open.maps.rodata_data.as_deref_mut() {
         rodata.stream_kinds = kinds(wanted.stream);
         rodata.filter_processes = wanted.filter_processes;

@@ -286,19 +286,13 @@ impl UdpEvents {
 
     /// Returns the number of dropped records of the event with this name.
     pub fn lost(&self, name: &str) -> u64 {
-        let kind = super::record::NAMES.iter().position(|known| *known == name);
         let bss = self.skel.maps.bss_data.as_deref();
-        let lost = bss.zip(kind).map(|(bss, kind)| bss.lost_events[kind]);
-        lost.unwrap_or(0)
+        super::record::lost(name, bss.map(|bss| bss.lost_events.as_slice()))
     }
 
     /// Returns the programs, for measuring their cost.
     pub fn programs(&self) -> Vec<ProgramHandle> {
-        let all = self.skel.object().progs().filter_map(|program| {
-            let name = self.programs.iter().find(|name| program.name() == **name)?;
-            ProgramHandle::of(name, &program)
-        });
-        all.collect()
+        ProgramHandle::all(self.skel.object(), &self.programs)
     }
 }
 
@@ -315,8 +309,8 @@ fn open(
     programs: &[&str],
 ) -> Result<OpenUdpSkel<'static>, Error> {
     use types::event_kind as kind;
-    let mut open =
-        kernel_types::open::<UdpSkelBuilder>(facts).context("opening the BPF object `udp`")?;
+    let mut open = kernel_types::open::<UdpSkelBuilder>(&facts.kernel_types)
+        .context("opening the BPF object `udp`")?;
     if let Some(rodata) = open.maps.rodata_data.as_deref_mut() {
         rodata.filter_processes = options.filter_processes;
         rodata.filter_cgroups = options.filter_cgroups;

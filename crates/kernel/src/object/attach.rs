@@ -3,7 +3,7 @@
 use std::ffi::CString;
 use std::fs::File;
 use std::io;
-use std::os::fd::{AsFd as _, AsRawFd as _, BorrowedFd, FromRawFd as _, OwnedFd, RawFd};
+use std::os::fd::{AsFd as _, AsRawFd as _, BorrowedFd, OwnedFd, RawFd};
 use std::path::Path;
 
 use libbpf_rs::libbpf_sys as sys;
@@ -12,6 +12,7 @@ use perf_event::Builder;
 use perf_event::events::{Software, Tracepoint};
 
 use super::kprobe_event::KprobeEvent;
+use super::owned;
 use super::socket::{ClassicInsn, RawSocket};
 use super::target::{Places, Target};
 use crate::error::{Context as _, Error, ErrorKind};
@@ -295,14 +296,4 @@ fn required<'a, T: ?Sized>(
 ) -> Result<&'a T, Error> {
     let words = || target.needs(places).unwrap_or("an option is missing");
     value.ok_or_else(|| Error::new(ErrorKind::Other, words()))
-}
-
-/// Converts the result of a libbpf function to a descriptor.
-pub(super) fn owned(fd: RawFd) -> io::Result<OwnedFd> {
-    if fd < 0 {
-        return Err(io::Error::from_raw_os_error(-fd));
-    }
-    #[allow(unsafe_code, reason = "libbpf returns a plain number")]
-    // SAFETY: the descriptor was just created, and nothing else owns it.
-    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }

@@ -7,9 +7,9 @@ use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd};
 
 use libbpf_rs::{MapHandle, MapType, libbpf_sys as sys};
 
-use super::attach::{Attachment, Loaded, owned};
+use super::attach::{Attachment, Loaded};
 use super::dump::{self, MapContents};
-use super::shape::Shape;
+use super::owned;
 use super::target::{Places, Target};
 use super::{LOG_BYTES, ObjectError, REASON, Rejected, STEPS, until_nul};
 use crate::error::{Context as _, Error, ErrorKind};
@@ -232,11 +232,4 @@ fn load(
             &raw mut options,
         )
     })
-}
-
-/// Returns the shape of bytes with an unknown layout.
-pub(super) fn bytes(size: u32) -> Shape {
-    Shape::Bytes {
-        size: size as usize,
-    }
 }

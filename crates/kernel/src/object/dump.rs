@@ -56,8 +56,8 @@ pub(super) fn plain_contents(name: &str, map: &MapHandle) -> MapContents {
     MapContents {
         name: name.to_owned(),
         kind: kind_name(map.map_type()),
-        key: super::bare::bytes(map.key_size()),
-        value: super::bare::bytes(map.value_size()),
+        key: super::shape::bytes(map.key_size()),
+        value: super::shape::bytes(map.value_size()),
         per_cpu: is_per_cpu(map.map_type()),
         entries: entries(map),
     }

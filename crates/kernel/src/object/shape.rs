@@ -226,3 +226,10 @@ fn section(btf: &Btf<'_>, ty: BtfType<'_>, depth: usize, left: &mut usize) -> Op
         members,
     })
 }
+
+/// Returns the shape of bytes with an unknown layout.
+pub(super) fn bytes(size: u32) -> Shape {
+    Shape::Bytes {
+        size: size as usize,
+    }
+}

@@ -4,7 +4,7 @@ use std::ffi::CString;
 use std::io;
 use std::os::fd::{AsRawFd as _, BorrowedFd, OwnedFd};
 
-use super::attach::owned;
+use super::owned;
 
 /// A socket that receives those packets of an interface that the socket's program accepts.
 #[derive(Debug)]

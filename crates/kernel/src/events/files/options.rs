@@ -93,8 +93,8 @@ pub(super) fn open(
     shared: Option<SharedMaps<'_>>,
     targets: &[Target],
 ) -> Result<OpenFilesSkel<'static>, Error> {
-    let mut open =
-        kernel_types::open::<FilesSkelBuilder>(facts).context("opening the BPF object `files`")?;
+    let mut open = kernel_types::open::<FilesSkelBuilder>(&facts.kernel_types)
+        .context("opening the BPF object `files`")?;
     if let Some(rodata) = open.maps.rodata_data.as_deref_mut() {
         set(rodata, facts, options, prefix);
     }
