@@ -3,7 +3,8 @@
 use std::fs;
 use std::sync::Arc;
 
-use noctule_model::{Batch, CgroupId, CgroupRow, Counter, Owner};
+use noctule_kernel::{RawEvent, RawProcess};
+use noctule_model::{Batch, CgroupId, CgroupRow, Comm, Counter, FilePath, Owner, ProcessId, What};
 use tempfile::TempDir;
 
 /// Returns a batch with one group, whose other counters are 0.
@@ -35,4 +36,40 @@ pub(crate) fn hierarchy(files: &[(&str, &str)]) -> TempDir {
         fs::write(path, text).expect("the file can be written");
     }
     root
+}
+
+pub(crate) fn process(pid: u32, start_ns: u64) -> RawProcess {
+    RawProcess {
+        id: ProcessId { pid, start_ns },
+        cgroup: CgroupId(1),
+        comm: Comm::new(b"some"),
+        thread: None,
+    }
+}
+
+pub(crate) fn event(process: RawProcess, what: What) -> RawEvent {
+    RawEvent {
+        time_ns: 1,
+        process: Some(process),
+        what,
+    }
+}
+
+pub(crate) fn start(process: RawProcess) -> RawEvent {
+    let what = What::ProcessStart {
+        parent_pid: 1,
+        parent: None,
+    };
+    event(process, what)
+}
+
+pub(crate) fn exec(process: RawProcess) -> RawEvent {
+    let what = What::ProcessExec {
+        path: FilePath::default(),
+        args: Vec::new(),
+        args_truncated: false,
+        uid: 0,
+        context: Box::default(),
+    };
+    event(process, what)
 }

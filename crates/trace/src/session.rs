@@ -6,9 +6,10 @@ use std::fmt;
 
 use noctule_kernel::{
     AttachedProgram, CountedTime, Error, LoadedProgram, PlainMap, PlainMapKind, PlainProgram,
-    PlainProgramKind, TraceEvents,
+    PlainProgramKind, Refused, TraceEvents,
 };
 
+use crate::asm::Code;
 use crate::emit::{EmitError, Emitted, MAPS, MapUse, emit_for, layout};
 use crate::probe::Probe;
 #[cfg(doc)]
@@ -46,6 +47,19 @@ pub enum SessionError {
         /// Size of all rows on all CPUs in bytes.
         bytes: usize,
     },
+}
+
+impl SessionError {
+    /// Returns the error for a program that the verifier rejected.
+    pub(crate) fn refused(refused: Refused, code: &Code) -> Self {
+        let last = last_verified_insn(&refused.log);
+        Self::Refused {
+            error: refused.error,
+            errno: refused.errno,
+            origin: last.and_then(|at| *code.origins.get(at)?),
+            log: refused.log,
+        }
+    }
 }
 
 impl fmt::Display for SessionError {
@@ -396,16 +410,8 @@ fn load_emitted(
         loads: &emitted.code.maps,
         maps: &maps,
     };
-    plain.load().map_err(|refused| {
-        let origin =
-            last_verified_insn(&refused.log).and_then(|at| *emitted.code.origins.get(at)?);
-        SessionError::Refused {
-            error: refused.error,
-            errno: refused.errno,
-            origin,
-            log: refused.log,
-        }
-    })
+    let refused = |refused| SessionError::refused(refused, &emitted.code);
+    plain.load().map_err(refused)
 }
 
 /// Returns the size of `rows` rows on `cpus` CPUs in bytes.
@@ -536,7 +542,7 @@ fn stack_offset(program: &Program) -> Option<usize> {
 }
 
 /// Returns the index of the last instruction in the verifier's log: `12: (61) r7 = ...`.
-pub(crate) fn last_verified_insn(log: &str) -> Option<usize> {
+fn last_verified_insn(log: &str) -> Option<usize> {
     let number = |line: &str| {
         line.split_once(": (")
             .and_then(|(at, _)| at.trim().parse().ok())

@@ -8,7 +8,7 @@
 use std::collections::{HashMap, VecDeque};
 
 use noctule_kernel::{RawEvent, RawProcess};
-use noctule_model::{Batch, CgroupId, Comm, FilePath, ProcessId, ProcessRow, What};
+use noctule_model::{Batch, ProcessId, ProcessRow, What};
 use proptest::collection::vec;
 use proptest::prelude::{Just, ProptestConfig, Strategy, any};
 use proptest::prop_oneof;
@@ -17,6 +17,7 @@ use proptest::test_runner::TestRunner;
 use super::START_NS;
 use super::known::{Known, Missing};
 use super::relist::Relist;
+use crate::testing::{event, exec, process, start};
 
 const SECOND: u64 = 1_000_000_000;
 
@@ -330,42 +331,6 @@ impl World {
             "no gap counts the missing starts"
         );
     }
-}
-
-fn process(pid: u32, start_ns: u64) -> RawProcess {
-    RawProcess {
-        id: ProcessId { pid, start_ns },
-        cgroup: CgroupId(1),
-        comm: Comm::new(b"some"),
-        thread: None,
-    }
-}
-
-fn event(process: RawProcess, what: What) -> RawEvent {
-    RawEvent {
-        time_ns: 1,
-        process: Some(process),
-        what,
-    }
-}
-
-fn start(process: RawProcess) -> RawEvent {
-    let what = What::ProcessStart {
-        parent_pid: 1,
-        parent: None,
-    };
-    event(process, what)
-}
-
-fn exec(process: RawProcess) -> RawEvent {
-    let what = What::ProcessExec {
-        path: FilePath::default(),
-        args: Vec::new(),
-        args_truncated: false,
-        uid: 0,
-        context: Box::default(),
-    };
-    event(process, what)
 }
 
 fn exit(process: RawProcess) -> RawEvent {

@@ -260,38 +260,12 @@ fn untimed(process: RawProcess, what: What) -> RawEvent {
 
 #[cfg(test)]
 mod tests {
-    use noctule_model::{CgroupId, Comm, ExitStatus, FilePath};
+    use noctule_model::ExitStatus;
 
     use super::*;
+    use crate::testing::{event, exec, process, start};
 
     const SECOND: u64 = 1_000_000_000;
-
-    fn process(pid: u32, start_ns: u64) -> RawProcess {
-        RawProcess {
-            id: ProcessId { pid, start_ns },
-            cgroup: CgroupId(1),
-            comm: Comm::new(b"some"),
-            thread: None,
-        }
-    }
-
-    fn event(process: RawProcess, what: What) -> RawEvent {
-        RawEvent {
-            time_ns: 1,
-            process: Some(process),
-            what,
-        }
-    }
-
-    fn start(process: RawProcess) -> RawEvent {
-        event(
-            process,
-            What::ProcessStart {
-                parent_pid: 1,
-                parent: None,
-            },
-        )
-    }
 
     fn exit(process: RawProcess) -> RawEvent {
         let what = What::ProcessExit {
@@ -373,14 +347,7 @@ mod tests {
     fn to_execute_a_program_is_not_to_start() {
         let mut known = Known::default();
         let forked_before = process(1, SECOND);
-        let what = What::ProcessExec {
-            path: FilePath::default(),
-            args: Vec::new(),
-            args_truncated: false,
-            uid: 0,
-            context: Box::default(),
-        };
-        known.note(&event(forked_before, what), true);
+        known.note(&exec(forked_before), true);
         let reported = relist(&mut known, &batch(&[forked_before]));
         assert_eq!(names(&reported), [("process.start", 1)]);
     }

@@ -10,7 +10,7 @@ use noctule_kernel::{
 use super::{Arrival, Arrivals, Watch};
 use crate::emit::MapUse;
 use crate::emit::watch::{EmittedWatch, MAPS, WatchMap, token, watch};
-use crate::session::{SessionError, globs, last_verified_insn};
+use crate::session::{SessionError, globs};
 
 /// The events to watch, and the initial state.
 #[derive(Clone, Copy, Debug)]
@@ -201,16 +201,8 @@ impl Shared {
             loads: &emitted.code.maps,
             maps: &maps,
         };
-        program.load().map_err(|refused| {
-            let origin =
-                last_verified_insn(&refused.log).and_then(|at| *emitted.code.origins.get(at)?);
-            SessionError::Refused {
-                error: refused.error,
-                errno: refused.errno,
-                origin,
-                log: refused.log,
-            }
-        })
+        let refused = |refused| SessionError::refused(refused, &emitted.code);
+        program.load().map_err(refused)
     }
 }
 
