@@ -143,6 +143,28 @@ pub(crate) struct RunArgs {
     pub(crate) duration: Option<Duration>,
 }
 
+/// The options that all tables of a window have in common.
+#[derive(Debug, ClapArgs)]
+pub(crate) struct MeasureArgs {
+    /// Write the output to this file instead of standard output (standard error with a COMMAND)
+    #[arg(short, long, value_name = "FILE")]
+    pub(crate) output: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) shape: Shape,
+    #[command(flatten)]
+    pub(crate) names: Names,
+    #[command(flatten)]
+    pub(crate) source: SourceArgs,
+    /// Command to run and follow, after `--`
+    #[arg(
+        last = true,
+        value_name = "COMMAND",
+        help_heading = "Arguments",
+        conflicts_with = "from"
+    )]
+    pub(crate) command: Vec<OsString>,
+}
+
 /// Show who used the CPU in a window, with all counters
 ///
 /// With a COMMAND: runs it, and reports the usage of the command and all its descendants until it
@@ -161,23 +183,8 @@ pub(crate) struct StatArgs {
     /// One JSON object, with all rows, instead of the table (docs/json.md)
     #[arg(long)]
     pub(crate) json: bool,
-    /// Write the output to this file instead of standard output (standard error with a COMMAND)
-    #[arg(short, long, value_name = "FILE")]
-    pub(crate) output: Option<PathBuf>,
     #[command(flatten)]
-    pub(crate) shape: Shape,
-    #[command(flatten)]
-    pub(crate) names: Names,
-    #[command(flatten)]
-    pub(crate) source: SourceArgs,
-    /// Command to run and follow, after `--`
-    #[arg(
-        last = true,
-        value_name = "COMMAND",
-        help_heading = "Arguments",
-        conflicts_with = "from"
-    )]
-    pub(crate) command: Vec<OsString>,
+    pub(crate) of: MeasureArgs,
 }
 
 /// Show the joules of every process, container and pod, adding up to the meter's reading
@@ -200,23 +207,8 @@ pub(crate) struct EnergyArgs {
     /// One JSON object, with all rows, instead of the tables (docs/json.md)
     #[arg(long)]
     pub(crate) json: bool,
-    /// Write the output to this file instead of standard output (standard error with a COMMAND)
-    #[arg(short, long, value_name = "FILE")]
-    pub(crate) output: Option<PathBuf>,
     #[command(flatten)]
-    pub(crate) shape: Shape,
-    #[command(flatten)]
-    pub(crate) names: Names,
-    #[command(flatten)]
-    pub(crate) source: SourceArgs,
-    /// Command to run and follow, after `--`
-    #[arg(
-        last = true,
-        value_name = "COMMAND",
-        help_heading = "Arguments",
-        conflicts_with = "from"
-    )]
-    pub(crate) command: Vec<OsString>,
+    pub(crate) of: MeasureArgs,
 }
 
 /// Show which groups waited for a CPU, for how long, why, and behind which other groups
@@ -243,23 +235,8 @@ pub(crate) struct WaitsArgs {
     /// One JSON object, with all rows, instead of the table (docs/json.md)
     #[arg(long)]
     pub(crate) json: bool,
-    /// Write the output to this file instead of standard output (standard error with a COMMAND)
-    #[arg(short, long, value_name = "FILE")]
-    pub(crate) output: Option<PathBuf>,
     #[command(flatten)]
-    pub(crate) shape: Shape,
-    #[command(flatten)]
-    pub(crate) names: Names,
-    #[command(flatten)]
-    pub(crate) source: SourceArgs,
-    /// Command to run and follow, after `--`
-    #[arg(
-        last = true,
-        value_name = "COMMAND",
-        help_heading = "Arguments",
-        conflicts_with = "from"
-    )]
-    pub(crate) command: Vec<OsString>,
+    pub(crate) of: MeasureArgs,
 }
 
 /// Explain why one container, pod, unit, cgroup or process is slow, and what to try

@@ -28,14 +28,14 @@ const AGAIN: usize = 60;
 
 pub(crate) fn run(args: &EnergyArgs, config: &Config) -> Result<u8> {
     let shape = |followed| {
-        let level = window::level(args.by, &args.names, followed);
-        Choice::new(&args.shape, &energy_table::columns(), level).map(|choice| (level, choice))
+        let level = window::level(args.by, &args.of.names, followed);
+        Choice::new(&args.of.shape, &energy_table::columns(), level).map(|choice| (level, choice))
     };
     // As in `noctule stat`, wrong columns are reported before measuring. The level of a recording
     // is known only after reading it.
-    shape(!args.command.is_empty())?;
-    let mut output = Output::beside(args.output.as_deref(), &args.command)?;
-    let answer = match Window::open(&args.source.recorded, args.duration, WINDOW)? {
+    shape(!args.of.command.is_empty())?;
+    let mut output = Output::beside(args.of.output.as_deref(), &args.of.command)?;
+    let answer = match Window::open(&args.of.source.recorded, args.duration, WINDOW)? {
         Some(window) => of_recording(&window, args, config)?,
         None => live(args, config)?,
     };
@@ -50,9 +50,9 @@ pub(crate) fn run(args: &EnergyArgs, config: &Config) -> Result<u8> {
         let json = noctule_sinks::json::energy_json(&report, level, idle);
         output.write(&format!("{json}\n"))?;
     } else {
-        let live = args.source.recorded.from.is_none();
+        let live = args.of.source.recorded.from.is_none();
         let users = Users::new(live.then_some(CommandLines::new(config.events.args)));
-        let paint = output.paint().wide(args.shape.wide);
+        let paint = output.paint().wide(args.of.shape.wide);
         let table = energy_table::draw(&report, level, args.top, followed, &choice, &users, paint);
         output.print(&(times + &table))?;
     }
@@ -61,16 +61,16 @@ pub(crate) fn run(args: &EnergyArgs, config: &Config) -> Result<u8> {
 
 fn live(args: &EnergyArgs, config: &Config) -> Result<Answer> {
     let signals = Signals::catch()?;
-    let tape = window::keep(&args.source, (&config.host, &args.command))?;
+    let tape = window::keep(&args.of.source, (&config.host, &args.of.command))?;
     let mut pipeline = Pipeline::start(config, Shown::Use, tape.is_some())?;
     if !pipeline.has_meter() {
         return Err(no_meter().into());
     }
-    let selection = pipeline.select(&args.names, &args.command)?;
+    let selection = pipeline.select(&args.of.names, &args.of.command)?;
     let mut batches = Vec::new();
-    let detail = window::detail(args.by, &args.names, !args.command.is_empty());
+    let detail = window::detail(args.by, &args.of.names, !args.of.command.is_empty());
     let watched = Watched {
-        command: &args.command,
+        command: &args.of.command,
         window: WINDOW,
         limit: args.duration,
         detail,
@@ -96,7 +96,7 @@ fn live(args: &EnergyArgs, config: &Config) -> Result<Answer> {
 /// live window.
 fn of_recording(window: &Window, args: &EnergyArgs, config: &Config) -> Result<Answer> {
     let mut batches = Vec::new();
-    let answer = window.answer_and_show(args.by, &args.names, &mut |batch| {
+    let answer = window.answer_and_show(args.by, &args.of.names, &mut |batch| {
         if batches.len() <= AGAIN {
             batches.push(batch.clone());
         }
@@ -116,7 +116,7 @@ fn of_recording(window: &Window, args: &EnergyArgs, config: &Config) -> Result<A
     let knowledge = idle_power::configured(config);
     let mut attribution = Attribution::new(config.energy.idle.into()).knowing(knowledge);
     begun.for_each(|mut batch| attribution.apply(&mut batch));
-    let detail = window::detail(args.by, &args.names, answer.followed);
+    let detail = window::detail(args.by, &args.of.names, answer.followed);
     Ok(divide_again(batches, &attribution, detail, answer))
 }
 

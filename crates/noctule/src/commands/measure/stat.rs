@@ -18,15 +18,15 @@ const WINDOW: Duration = Duration::from_secs(5);
 
 pub(crate) fn run(args: &StatArgs, config: &Config) -> Result<u8> {
     let shape = |followed| {
-        let level = window::level(args.by, &args.names, followed);
-        Choice::new(&args.shape, &stat_table::columns(), level).map(|choice| (level, choice))
+        let level = window::level(args.by, &args.of.names, followed);
+        Choice::new(&args.of.shape, &stat_table::columns(), level).map(|choice| (level, choice))
     };
     // Wrong columns are reported before anything is measured. Whether a recording followed a
     // command is known only after reading it.
-    shape(!args.command.is_empty())?;
-    let mut output = Output::beside(args.output.as_deref(), &args.command)?;
-    let answer = match Window::open(&args.source.recorded, args.duration, WINDOW)? {
-        Some(window) => window.answer(args.by, &args.names)?,
+    shape(!args.of.command.is_empty())?;
+    let mut output = Output::beside(args.of.output.as_deref(), &args.of.command)?;
+    let answer = match Window::open(&args.of.source.recorded, args.duration, WINDOW)? {
+        Some(window) => window.answer(args.by, &args.of.names)?,
         None => live(args, config)?,
     };
     let followed = answer.followed;
@@ -40,9 +40,9 @@ pub(crate) fn run(args: &StatArgs, config: &Config) -> Result<u8> {
             noctule_sinks::json::stat_json(&report, level)
         ))?;
     } else {
-        let live = args.source.recorded.from.is_none();
+        let live = args.of.source.recorded.from.is_none();
         let users = Users::new(live.then_some(CommandLines::new(config.events.args)));
-        let paint = output.paint().wide(args.shape.wide);
+        let paint = output.paint().wide(args.of.shape.wide);
         let table = stat_table::draw(&report, level, args.top, followed, &choice, &users, paint);
         output.print(&(times + &table))?;
     }
@@ -51,21 +51,22 @@ pub(crate) fn run(args: &StatArgs, config: &Config) -> Result<u8> {
 
 fn live(args: &StatArgs, config: &Config) -> Result<Answer> {
     let signals = Signals::catch()?;
-    let followed = !args.command.is_empty();
+    let followed = !args.of.command.is_empty();
     // The table needs only the events of groups; JSON also needs the events of the node.
-    let processes = args.by == Some(By::Process) || args.by.is_none() && !args.names.pid.is_empty();
+    let processes =
+        args.by == Some(By::Process) || args.by.is_none() && !args.of.names.pid.is_empty();
     let shown = match (processes, followed, args.json) {
         (true, _, false) | (_, true, false) => Shown::Use,
         _ => Shown::All,
     };
-    let tape = window::keep(&args.source, (&config.host, &args.command))?;
+    let tape = window::keep(&args.of.source, (&config.host, &args.of.command))?;
     let mut pipeline = Pipeline::start(config, shown, tape.is_some())?;
-    let selection = pipeline.select(&args.names, &args.command)?;
+    let selection = pipeline.select(&args.of.names, &args.of.command)?;
     let watched = Watched {
-        command: &args.command,
+        command: &args.of.command,
         window: WINDOW,
         limit: args.duration,
-        detail: window::detail(args.by, &args.names, followed),
+        detail: window::detail(args.by, &args.of.names, followed),
         tape: tape.as_ref(),
     };
     let answer = watch(&mut pipeline, &signals, &watched)?;

@@ -28,12 +28,12 @@ pub(crate) fn run(args: &WaitsArgs, config: &Config) -> Result<u8> {
         true => blocked_table::columns(),
         false => wait_table::columns(),
     };
-    let choice = Choice::new(&args.shape, &columns, level)?;
-    let mut output = Output::beside(args.output.as_deref(), &args.command)?;
+    let choice = Choice::new(&args.of.shape, &columns, level)?;
+    let mut output = Output::beside(args.of.output.as_deref(), &args.of.command)?;
     let mut observed = None;
-    let answer = match Window::open(&args.source.recorded, args.duration, WINDOW)? {
+    let answer = match Window::open(&args.of.source.recorded, args.duration, WINDOW)? {
         Some(window) => {
-            let answer = window.answer_of_groups(&args.names)?;
+            let answer = window.answer_of_groups(&args.of.names)?;
             Window::need(&answer, FeatureId::CpuWaits)?;
             answer
         }
@@ -54,7 +54,7 @@ pub(crate) fn run(args: &WaitsArgs, config: &Config) -> Result<u8> {
         let json = noctule_sinks::json::waits_json(&report, level);
         output.write(&format!("{json}\n"))?;
     } else {
-        let paint = output.paint().wide(args.shape.wide);
+        let paint = output.paint().wide(args.of.shape.wide);
         let answers = wait_answers::draw(&report, level, args.top, paint);
         let table = match args.blocked {
             true => {
@@ -71,19 +71,23 @@ pub(crate) fn run(args: &WaitsArgs, config: &Config) -> Result<u8> {
 fn live(args: &WaitsArgs, config: &Config, observed: &mut Option<Observed>) -> Result<Answer> {
     check(config)?;
     let signals = Signals::catch()?;
-    let tape = window::keep(&args.source, (&config.host, &args.command))?;
+    let tape = window::keep(&args.of.source, (&config.host, &args.of.command))?;
     let mut pipeline = match args.blocked {
         true => Pipeline::start_with_blocks(config, Shown::Waits)?,
         false => Pipeline::start(config, Shown::Waits, true)?,
     };
     pipeline.need(FeatureId::CpuWaits)?;
-    let selection = pipeline.select(&args.names, &args.command)?;
+    let selection = pipeline.select(&args.of.names, &args.of.command)?;
     *observed = Some(Observed::begin(pipeline.setting_files()));
     let watched = Watched {
-        command: &args.command,
+        command: &args.of.command,
         window: WINDOW,
         limit: args.duration,
-        detail: window::detail(Some(By::Container), &args.names, !args.command.is_empty()),
+        detail: window::detail(
+            Some(By::Container),
+            &args.of.names,
+            !args.of.command.is_empty(),
+        ),
         tape: tape.as_ref(),
     };
     let answer = watch(&mut pipeline, &signals, &watched)?;
