@@ -3,6 +3,7 @@
 mod diff;
 mod export;
 mod load;
+mod metric_names;
 mod names;
 mod shape;
 pub(crate) mod size;
@@ -21,13 +22,13 @@ use tracing::level_filters::LevelFilter;
 pub(crate) use self::diff::DiffArgs;
 pub(crate) use self::export::{ExportFormat, ExportPart, TapeExportArgs};
 pub(crate) use self::load::LoadArgs;
+pub(crate) use self::metric_names::MetricNames;
 pub(crate) use self::names::Names;
 pub(crate) use self::shape::Shape;
 pub(crate) use self::tape::{
     RecordArgs, RecordedArgs, SourceArgs, TapeArgs, TapeCommand, TapeInfoArgs,
 };
 pub(crate) use self::values::{address, duration};
-use crate::config::MetricNames;
 
 /// Shows which process, container, pod or unit uses the CPU of this node.
 ///

@@ -24,7 +24,7 @@ pub(crate) fn run(args: Args) -> Result<u8> {
         Command::Energy(energy) => measure::energy::run(&energy, &config),
         Command::Waits(waits) => measure::waits::run(&waits, &config),
         Command::Why(why) => measure::why::run(&why, &config),
-        Command::Top(top) => live::top::run(&top, &config),
+        Command::Top(top) => live::top(&top, &config),
         Command::Events(events) => events::run(&events, &config),
         Command::Record(record) => record::run(&record, &config),
         Command::Tape(tape) => record::tape::run(&tape, &config),

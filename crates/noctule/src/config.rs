@@ -23,7 +23,6 @@ use energy::EnergyConfig;
 pub(crate) use energy::Host;
 pub(crate) use events::Arguments;
 use events::Events;
-pub(crate) use metrics::MetricNames;
 use metrics::Metrics;
 pub(crate) use otlp::{Otlp, OtlpEvents};
 pub(crate) use rings::RingSize;

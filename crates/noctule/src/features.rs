@@ -9,7 +9,7 @@ use noctule_model::{Feature, FeatureId, FeatureState};
 use noctule_text::escape;
 
 use crate::config::ProgramCost;
-use crate::wire::Scope;
+use crate::scope::Scope;
 
 mod energy;
 

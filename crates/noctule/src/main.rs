@@ -21,6 +21,7 @@ mod published;
 mod recording;
 mod replay;
 mod rights;
+mod scope;
 mod select;
 mod stop;
 mod users;

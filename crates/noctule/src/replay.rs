@@ -7,7 +7,8 @@ use noctule_analysis::{Judge, Rollup, WaitReport};
 use noctule_model::Batch;
 use noctule_sinks::openmetrics::{Exporter, Options, Snapshot, View};
 
-use crate::config::{Config, MetricNames};
+use crate::args::MetricNames;
+use crate::config::Config;
 use crate::wire;
 
 /// Fills in the subjects, judges windows, and decides which series exist. Every batch of a span

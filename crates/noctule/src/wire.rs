@@ -31,6 +31,7 @@ use crate::config::{Arguments, Config, OtlpEvents};
 use crate::features::{self, When, ZoneWarnings};
 use crate::idle_power;
 use crate::rights::{self, Reading};
+use crate::scope::Scope;
 use crate::select;
 use crate::stop::{Signals, Woken};
 
@@ -40,7 +41,6 @@ mod on_request;
 mod wanted;
 
 use events::EventStream;
-pub(crate) use events::Scope;
 use groups::{cgroup_life, memory, mount, quotas, rooms};
 pub(crate) use wanted::rollup;
 use wanted::{counts_events, events_wanted, grace, registry, wanted};

@@ -15,8 +15,9 @@ use crate::args::EventsArgs;
 use crate::config::Config;
 use crate::exit::{self, Usage};
 use crate::recording::Recording;
+use crate::scope::Scope;
 use crate::stop::Signals;
-use crate::wire::{Pipeline, Scope};
+use crate::wire::Pipeline;
 use filter::Filter;
 use lines::EventLines;
 

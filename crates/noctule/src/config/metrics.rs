@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use clap::ValueEnum;
-use noctule_model::{ForeignExporter, METRICS};
+use noctule_model::METRICS;
 use noctule_sinks::openmetrics::{Choice, UnknownMetric};
 use serde::Deserialize;
 
 use super::Count;
+use crate::args::MetricNames;
 use crate::exit::Usage;
 
 #[derive(Clone, Debug, Deserialize, PartialEq)]
@@ -33,32 +33,6 @@ pub(crate) enum Detail {
     #[default]
     Usual,
     Full,
-}
-
-/// Naming schemes of metrics.
-#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq, ValueEnum)]
-#[serde(rename_all = "snake_case")]
-pub(crate) enum MetricNames {
-    /// Names of noctule only
-    #[default]
-    Noctule,
-    /// Also Kepler's names (docs/kepler.md)
-    Kepler,
-    /// Also cAdvisor's names (docs/cadvisor.md)
-    Cadvisor,
-    /// Also Coroot's names (docs/coroot.md)
-    Coroot,
-}
-
-impl MetricNames {
-    /// Returns the exporter whose names are added. Kepler is handled separately.
-    pub(crate) fn foreign(self) -> Option<ForeignExporter> {
-        match self {
-            Self::Noctule | Self::Kepler => None,
-            Self::Cadvisor => Some(ForeignExporter::Cadvisor),
-            Self::Coroot => Some(ForeignExporter::Coroot),
-        }
-    }
 }
 
 impl Default for Metrics {

@@ -4,10 +4,10 @@ use anyhow::Result;
 use noctule_kernel::{Disks, Events, Facts, FileEvents, FileOptions, UdpEvents, UdpOptions};
 use noctule_model::{EventKind, Feature, FeatureId};
 
-use super::events::Scope;
 use super::{Pipeline, Shown, chain, now_ns};
 use crate::config::{Config, RingSize};
 use crate::features::not_asked_for;
+use crate::scope::Scope;
 
 impl Pipeline {
     /// Like [`Self::start`], but also measures which processes end the blocks of threads, and which

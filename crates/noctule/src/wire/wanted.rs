@@ -8,10 +8,10 @@ use noctule_identity::Registry;
 use noctule_kernel::{CounterSpec, EventsWanted, Facts, Wanted};
 
 use super::REMOVED_NS;
-use super::events::Scope;
 use super::groups::mount;
 use crate::config::{Config, RingSize};
 use crate::rights;
+use crate::scope::Scope;
 
 pub(super) fn wanted(config: &Config, scope: &Scope, facts: &Facts) -> Wanted {
     let collect = &config.collect;

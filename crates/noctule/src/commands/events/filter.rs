@@ -8,8 +8,8 @@ use noctule_kernel::FileOptions;
 use noctule_model::{Batch, Event, EventProcess, FileChange, FilePath, Origin, ProcessId, What};
 
 use crate::exit::Usage;
+use crate::scope::Scope;
 use crate::select;
-use crate::wire::Scope;
 
 /// Access-mode bits of the flags of open(2).
 const ACCESS: u32 = 3;

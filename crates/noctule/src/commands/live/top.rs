@@ -13,7 +13,6 @@ use noctule_model::{Batch, CpuWeight, Level, Loss};
 use noctule_text::cpu_numbers;
 use noctule_tui::{About, View};
 
-use super::top_recorded;
 use crate::args::TopArgs;
 use crate::commands::shared::window;
 use crate::config::Config;
@@ -32,10 +31,7 @@ const LANE: usize = 4;
 /// have the same limit.
 const MOST_ENDED: usize = 20_000;
 
-pub(crate) fn run(args: &TopArgs, config: &Config) -> Result<u8> {
-    if let Some(folder) = &args.source.recorded.from {
-        return top_recorded::run(folder, args, config);
-    }
+pub(super) fn run(args: &TopArgs, config: &Config) -> Result<u8> {
     if args.interval < Duration::from_millis(50) {
         bail!(Usage(format!(
             "--interval is {:?}: must be 50ms or more",

@@ -20,8 +20,8 @@ use crate::exit::{self, Usage};
 use crate::features::{self, When};
 use crate::print::utc_offset;
 use crate::recording::{self, Recording};
+use crate::scope::Scope;
 use crate::select;
-use crate::wire::Scope;
 
 mod moment;
 

@@ -3,6 +3,7 @@
 mod before;
 mod control;
 mod filter;
+mod job;
 mod json;
 mod linked;
 mod names;
@@ -30,8 +31,8 @@ use crate::exit::{self, Usage};
 use crate::stop::{Signals, Woken};
 use before::{Before, Wanted};
 use control::{Control, Order};
+use job::Job;
 use names::Names;
-use plan::Job;
 
 /// Maximum number of rows of the live table.
 const LIVE_ROWS: usize = 20;

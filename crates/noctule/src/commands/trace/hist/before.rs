@@ -14,7 +14,7 @@ use noctule_kernel::TraceEvents;
 use noctule_trace::table::Tracked;
 use noctule_trace::watch::{Arrival, WatchSession};
 
-use super::plan::Job;
+use super::job::Job;
 use crate::args::HistArgs;
 use crate::commands::trace::event_stream::{Lines, Node, Traced, monotonic_ns};
 use crate::commands::trace::tracepoints;

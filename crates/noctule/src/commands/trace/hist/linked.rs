@@ -11,7 +11,7 @@ use noctule_trace::synthetic::Synthetic;
 use noctule_trace::table::Table;
 use noctule_trace::tree::{EventName, Handler, Hist};
 
-use super::plan::{Job, refused};
+use super::job::{Job, refused};
 use crate::commands::trace::attach_point::Target;
 use crate::commands::trace::groups::Groups;
 use crate::commands::trace::kallsyms::Kallsyms;

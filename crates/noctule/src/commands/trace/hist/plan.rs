@@ -1,15 +1,14 @@
 //! Plans the tables, and the programs that count into each.
 
 use anyhow::{Result, bail};
-use noctule_kernel::TraceEvents;
 use noctule_trace::parse;
-use noctule_trace::print::Print;
 use noctule_trace::program::{Pair, Program};
-use noctule_trace::resolve::{self, Scope};
+use noctule_trace::resolve;
 use noctule_trace::source::{Problem, Span};
 use noctule_trace::table::{Clause, Mismatch, Table};
 use noctule_trace::tree::Hist;
 
+use super::job::{Job, refused, with_scope};
 use super::linked::{self, Given};
 use super::switch;
 use crate::commands::trace::attach_point::Target;
@@ -17,29 +16,6 @@ use crate::commands::trace::groups::Groups;
 use crate::commands::trace::kallsyms::Kallsyms;
 use crate::commands::trace::tracepoints::Skipped;
 use crate::exit::Usage;
-
-/// A table with its programs and the target of each program.
-pub(super) struct Job {
-    /// The events as typed by the user.
-    pub(super) events: String,
-    /// The trigger of the first event.
-    pub(super) trigger: String,
-    /// The value of `name=`.
-    pub(super) name: Option<String>,
-    /// The parsed trigger.
-    pub(super) tree: Hist,
-    pub(super) table: Table,
-    /// The first program defines the table. In a pair, the program of the second event comes first.
-    pub(super) programs: Vec<Program>,
-    pub(super) targets: Vec<Target>,
-    /// Whether counting starts paused.
-    pub(super) paused: bool,
-    /// Position among the tables that depend on each other, which are started together; `None` if
-    /// the table is independent.
-    pub(super) number: Option<usize>,
-    /// Whether the table has no output of its own, because it only serves other tables.
-    pub(super) is_hidden: bool,
-}
 
 /// Plans the tables of these events and triggers. Triggers with one name share a table. `synth`
 /// defines synthetic events.
@@ -239,33 +215,4 @@ fn one_table(
         programs.push(program);
     }
     Ok((targets, programs, all))
-}
-
-pub(super) fn with_scope<T>(
-    target: &Target,
-    symbols: &Kallsyms,
-    groups: &Groups,
-    what: impl FnOnce(&Scope<'_>) -> T,
-) -> T {
-    let tables = Print::parse(target.format()).map(|print| print.tables());
-    what(&Scope {
-        probe: target.probe(),
-        format: target.format(),
-        tables: &tables.unwrap_or_default(),
-        function: &|wanted| symbols.function(wanted),
-        groups,
-        cpus: TraceEvents::possible_cpus(),
-    })
-}
-
-/// Returns the usage error for a trigger. `event` names the affected event, if there are several.
-pub(super) fn refused(event: Option<&str>, problems: &[Problem], trigger: &str) -> Usage {
-    let shown: Vec<_> = problems
-        .iter()
-        .map(|problem| problem.show(trigger))
-        .collect();
-    let event = event.map_or(String::new(), |event| {
-        format!("{}: ", noctule_text::escape(event))
-    });
-    Usage(format!("{event}{}", shown.join("").trim_end()))
 }

@@ -7,7 +7,7 @@ use noctule_trace::resolve;
 use noctule_trace::table::Table;
 use noctule_trace::tree::{Command, EventName, Hist, Trigger};
 
-use super::plan::{Job, refused, with_scope};
+use super::job::{Job, refused, with_scope};
 use crate::commands::trace::attach_point::Target;
 use crate::commands::trace::groups::Groups;
 use crate::commands::trace::kallsyms::Kallsyms;
