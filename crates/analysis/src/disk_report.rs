@@ -9,8 +9,8 @@ use noctule_model::{
 };
 
 use crate::gone::{Gone, disk_uses};
+use crate::party::Party;
 use crate::report::Key;
-use crate::wait_report::Party;
 
 /// A user of a block device.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -13,6 +13,7 @@ mod evidence;
 mod gone;
 mod history;
 mod judge;
+mod party;
 mod reason;
 mod report;
 mod rollup;
@@ -36,13 +37,14 @@ pub use history::{
     Timeline, TimelineLimits, TimelineView, WaitedFor, ZoneSum, at_most,
 };
 pub use judge::{Judge, JudgeOptions};
+pub use party::Party;
 pub use report::{Detail, Key, Report, ReportBuilder, Row};
 pub use rollup::Rollup;
 pub use select::{Descent, Found, Missing, Named, SHORTEST_ID, Selection};
 pub use stalls::Stalls;
 pub use strip::{Strip, StripStep};
 pub use wait_report::{
-    Culprit, Hurts, OwnWaits, Party, Released, ReleasedBy, Surroundings, Verdict, WaitReport,
+    Culprit, Hurts, OwnWaits, Released, ReleasedBy, Surroundings, Verdict, WaitReport,
     WaitReportRow,
 };
 pub use why::{ProcessUse, Why, busiest};

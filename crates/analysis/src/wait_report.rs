@@ -16,11 +16,11 @@ use self::quota::{Member, Throttled};
 use self::released::Releases;
 use crate::disk_report::{self, DiskReport};
 use crate::gone::Gone;
+use crate::party::{Party, is_below};
 use crate::report::{Key, Row, owner_of};
 use crate::{Baseline, Evidence, ReportBuilder, Stalls, Thresholds};
 
 pub use self::around::{OwnWaits, Surroundings};
-pub use self::party::Party;
 pub use self::released::{Released, ReleasedBy};
 
 /// A party that made a group wait.
@@ -648,7 +648,7 @@ impl ReportBuilder {
         let (first, last) = self.ends();
         let has_some = |row: &CgroupRow| {
             let owner = row.owner.as_ref();
-            owner.is_some_and(|owner| parent::is_below(&owner.path, path))
+            owner.is_some_and(|owner| is_below(&owner.path, path))
         };
         let mut rows = self.gone().cgroups(last);
         !first.cgroups.iter().any(has_some) && rows.any(|row| has_some(&row))
@@ -762,7 +762,6 @@ mod culprit;
 mod hurts;
 mod memory;
 mod parent;
-mod party;
 mod quota;
 mod released;
 #[cfg(test)]

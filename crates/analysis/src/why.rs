@@ -5,8 +5,9 @@ use std::iter::successors;
 
 use noctule_model::{Comm, Counter, CpuWeight, Events, Level, ProcessId, RealTime, VerdictKind};
 
+use crate::party::Party;
 use crate::report::Key;
-use crate::wait_report::{Culprit, Party};
+use crate::wait_report::Culprit;
 use crate::{CpuUse, Report, ReportBuilder, Row, StripStep, Thresholds, WaitReport, WaitReportRow};
 
 /// Maximum number of processes listed for each group.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use noctule_model::{Counter, Level, Node, Owner, ThreadRoom};
 
-use super::Party;
+use crate::party::Party;
 use crate::report::{Key, Row, key};
 
 /// Maximum number of other groups to name when a group's threads shared a CPU.

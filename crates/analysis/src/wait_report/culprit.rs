@@ -2,7 +2,8 @@
 
 use noctule_model::VerdictKind;
 
-use super::{Party, WaitReportRow};
+use super::WaitReportRow;
+use crate::party::Party;
 
 impl WaitReportRow {
     /// Returns the culprit of the verdict. If the verdict has none, returns the party that caused most of the wait,

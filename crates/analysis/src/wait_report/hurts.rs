@@ -5,7 +5,8 @@ use std::collections::HashMap;
 
 use noctule_model::Level;
 
-use super::{Hurts, Party, WaitReportRow};
+use super::{Hurts, WaitReportRow};
+use crate::party::Party;
 use crate::report::Key;
 
 /// Sums by culprit.

@@ -5,9 +5,9 @@ use std::collections::{HashMap, HashSet};
 
 use noctule_model::{Batch, MemoryLimit, MemoryRow, MemoryUse};
 
-use super::parent::is_below;
+use super::WaitReportRow;
 use super::quota::Member;
-use super::{Party, WaitReportRow};
+use crate::party::{Party, is_below};
 
 /// A reading from shortly before the window (up to 1/EARLIER of the window's length) counts as a
 /// reading at its start.

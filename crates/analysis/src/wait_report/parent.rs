@@ -2,7 +2,8 @@
 
 use std::collections::HashMap;
 
-use super::{Party, WaitReportRow};
+use super::WaitReportRow;
+use crate::party::{Party, is_below};
 
 /// Minimum number of groups to merge. Fewer groups are named one by one.
 const MANY: usize = 5;
@@ -50,9 +51,4 @@ pub(super) fn of_many(
 fn parents(path: &str) -> impl Iterator<Item = &str> {
     let ends = path.match_indices('/').map(|(at, _)| at);
     ends.filter(|at| *at > 0).map(|at| &path[..at])
-}
-
-pub(super) fn is_below(path: &str, above: &str) -> bool {
-    path.strip_prefix(above)
-        .is_some_and(|rest| rest.is_empty() || rest.starts_with('/') || above == "/")
 }

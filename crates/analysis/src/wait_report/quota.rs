@@ -4,8 +4,9 @@ use std::collections::HashMap;
 
 use noctule_model::{Cause, Counter, IdMap, QuotaRow, QuotaUse};
 
-use super::parent::is_below;
-use super::{Party, WaitReportRow};
+use super::WaitReportRow;
+use crate::party::{Party, is_below};
+
 use crate::evidence::CONTENDED;
 use crate::report::Row;
 

@@ -9,8 +9,9 @@ use noctule_model::{
     ReleaseRow,
 };
 
-use super::{Growth, Party, WaitReportRow};
+use super::{Growth, WaitReportRow};
 use crate::ReportBuilder;
+use crate::party::Party;
 use crate::report::Key;
 
 /// The blocked time of a row in one class, by the party that ended the blocks. `blocked_ns` is the

@@ -6,7 +6,6 @@ use serde::Serialize;
 
 use super::owner::OwnerJson;
 use super::seconds;
-use super::waits::party_owner;
 
 #[derive(Serialize)]
 pub(super) struct DiskJson<'a> {
@@ -61,7 +60,7 @@ impl<'a> DiskUserJson<'a> {
             name: user.name(level),
             kind: user.kind(),
             owner: match user {
-                DiskParty::Party(party) => Some(party_owner(party, level)),
+                DiskParty::Party(party) => Some(OwnerJson::of_party(party, level)),
                 DiskParty::Nobody(_) => None,
             },
             read_bytes: used.read_bytes,

@@ -8,7 +8,7 @@ use serde::Serialize;
 use super::history::{HurtJson, OwnerVerdict, PartyJson, name};
 use super::owner::OwnerJson;
 use super::settings::SettingsJson;
-use super::waits::{Named, blocked, party_owner};
+use super::waits::{Named, blocked};
 use super::{seconds, to_string};
 
 /// Maximum number of culprits and of victims.
@@ -118,7 +118,7 @@ pub fn group_json(
     Some(to_string(&Answer {
         id,
         name: name(party),
-        owner: party_owner(party, Level::Container),
+        owner: OwnerJson::of_party(party, Level::Container),
         from: span.from_unix_ns,
         to: query.to_unix_ns,
         cpus: span.cpus,

@@ -11,7 +11,7 @@ use noctule_schema::events::EVENTS;
 use serde::Serialize;
 
 use super::owner::OwnerJson;
-use super::waits::{Named, party_owner};
+use super::waits::Named;
 use super::{seconds, to_string};
 
 /// Sort order, limits and filter for the owners of a time span.
@@ -454,7 +454,7 @@ fn owners<'a, 'b>(
         OwnerRow {
             id: owner.id,
             name: name(party),
-            owner: party_owner(party, Level::Container),
+            owner: OwnerJson::of_party(party, Level::Container),
             cpu: seconds(owner.cpu_ns),
             wait: has_waits.then(|| seconds(owner.waited_ns())),
             hurts: has_waits.then(|| seconds(owner.hurts_ns)),
@@ -553,7 +553,7 @@ impl<'a> HurtJson<'a> {
         Self {
             id: hurt.id,
             name: name(&hurt.party),
-            owner: party_owner(&hurt.party, Level::Container),
+            owner: OwnerJson::of_party(&hurt.party, Level::Container),
             verdict: HurtVerdict {
                 kind: VerdictKind::name(hurt.kind),
                 culprit: hurt.culprit.as_ref().map(name),
@@ -581,7 +581,7 @@ impl<'a> PartyJson<'a> {
         Self {
             id,
             name: name(party),
-            owner: party_owner(party, Level::Container),
+            owner: OwnerJson::of_party(party, Level::Container),
             wait: seconds(wait_ns),
         }
     }

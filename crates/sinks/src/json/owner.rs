@@ -1,5 +1,6 @@
 //! The keys that identify a container, pod, unit or cgroup.
 
+use noctule_analysis::Party;
 use noctule_model::{CgroupId, Container, ContainerRole, Level, Owner, Subject};
 use serde::Serialize;
 
@@ -61,6 +62,16 @@ impl<'a> OwnerJson<'a> {
         Self {
             name: Some(owner.name(level)).filter(|_| level != Level::Process),
             ..Self::new(owner, level)
+        }
+    }
+
+    /// Returns the keys of a party that is a group.
+    pub(crate) fn of_party(party: &'a Party, level: Level) -> Self {
+        match party {
+            Party::Group(owner) => Self::new(owner, level),
+            Party::Kernel | Party::Command | Party::Below { .. } | Party::Unnamed => {
+                Self::default()
+            }
         }
     }
 

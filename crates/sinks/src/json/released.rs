@@ -6,7 +6,6 @@ use serde::Serialize;
 
 use super::owner::OwnerJson;
 use super::seconds;
-use super::waits::party_owner;
 
 /// The blocked time of one class. The parts add up to `seconds`.
 #[derive(Serialize)]
@@ -65,7 +64,7 @@ impl<'a> ReleaserJson<'a> {
     fn new(by: &'a ReleasedBy, blocked_ns: u64, level: Level) -> Self {
         Self {
             name: by.party.name(level),
-            owner: party_owner(&by.party, level),
+            owner: OwnerJson::of_party(&by.party, level),
             kind: by.party.kind(),
             is_own: by.is_own,
             seconds: seconds(by.blocked_ns),

@@ -171,7 +171,7 @@ impl<'a> RowJson<'a> {
             Preemptor::ALL.map(|preemptor| (preemptor.name(), row.preemptions[preemptor as usize]));
         Self {
             name: row.party.name(level),
-            owner: party_owner(&row.party, level),
+            owner: OwnerJson::of_party(&row.party, level),
             cpu: seconds(row.cpu_ns),
             wait: WaitJson::new(row),
             waiting: WaitingJson {
@@ -251,18 +251,9 @@ impl<'a> CulpritJson<'a> {
     pub(super) fn new(culprit: &'a Culprit, others_ns: u64, level: Level) -> Self {
         Self {
             name: culprit.party.name(level),
-            owner: party_owner(&culprit.party, level),
+            owner: OwnerJson::of_party(&culprit.party, level),
             seconds: seconds(culprit.blame.wait_ns),
             share: culprit.blame.wait_ns as f64 / others_ns.max(1) as f64,
-        }
-    }
-}
-
-pub(super) fn party_owner(party: &Party, level: Level) -> OwnerJson<'_> {
-    match party {
-        Party::Group(owner) => OwnerJson::new(owner, level),
-        Party::Kernel | Party::Command | Party::Below { .. } | Party::Unnamed => {
-            OwnerJson::default()
         }
     }
 }

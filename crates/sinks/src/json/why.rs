@@ -8,7 +8,7 @@ use super::disks::{DiskJson, disks};
 use super::events::EventsJson;
 use super::owner::OwnerJson;
 use super::settings::SettingsJson;
-use super::waits::{CulpritJson, RowJson, VerdictJson, party_owner};
+use super::waits::{CulpritJson, RowJson, VerdictJson};
 use super::{seconds, to_string};
 
 /// Returns the JSON of `noctule why --json`, which is `null` if the report has no row of the group.
@@ -140,7 +140,7 @@ impl<'a> HolderOfLock<'a> {
     fn new(why: &Why, row: &'a WaitReportRow) -> Self {
         Self {
             name: row.party.name(why.level),
-            owner: party_owner(&row.party, why.level),
+            owner: OwnerJson::of_party(&row.party, why.level),
             verdict: VerdictJson::new(&why.report, row, why.level),
         }
     }

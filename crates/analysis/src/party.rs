@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use noctule_model::{CgroupId, Group, IdMap, Level, Owner, Subject};
 
-use super::parent;
 use crate::report::{Key, key, owner_of};
 
 /// A group, or another set of threads, that waited or ran.
@@ -63,7 +62,7 @@ impl Party {
     /// Returns whether the party is a descendant of that path.
     pub(crate) fn is_below(&self, above: &str) -> bool {
         match self {
-            Self::Group(owner) => owner.path != above && parent::is_below(&owner.path, above),
+            Self::Group(owner) => owner.path != above && is_below(&owner.path, above),
             _ => false,
         }
     }
@@ -110,4 +109,9 @@ impl Party {
             Self::Below { path, .. } => (13, path.clone()),
         }
     }
+}
+
+pub(crate) fn is_below(path: &str, above: &str) -> bool {
+    path.strip_prefix(above)
+        .is_some_and(|rest| rest.is_empty() || rest.starts_with('/') || above == "/")
 }
