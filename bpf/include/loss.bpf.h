@@ -9,7 +9,7 @@
 
 enum loss {
 	/* The account of a thread could not be created: one addition to the account was lost. */
-	LOSS_ACCOUNT,
+	LOSS_THREAD_ACCOUNT,
 	/*
 	 * The ring buffer of ended processes was full. The sums include the process, but the list
 	 * does not.
@@ -35,15 +35,15 @@ enum loss {
 	/*
 	 * The table of followed processes was full: a process and its descendants are not followed.
 	 */
-	LOSS_FOLLOWED,
+	LOSS_FOLLOWED_PROCESS,
 	/*
 	 * The table of OOM victims was full: the exit of a victim does not mention the OOM killer.
 	 */
-	LOSS_VICTIM,
+	LOSS_OOM_VICTIM,
 	/* The account of a socket could not be created: the socket is not tracked. */
-	LOSS_SOCKET,
+	LOSS_SOCKET_ACCOUNT,
 	/* The table of destinations was full: the counters went to the overflow row. */
-	LOSS_DESTINATION,
+	LOSS_DESTINATION_ROW,
 	/* The scheduler recorded a wrong start time of a wait: the wait is not counted. */
 	LOSS_WAIT_START,
 	/* The table of releasers was full: the process that ended a block is not recorded. */

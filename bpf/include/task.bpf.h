@@ -361,7 +361,7 @@ static __always_inline struct task_account *account_to_charge(struct task_struct
 	struct task_account *account = account_of(task);
 
 	if (!account)
-		count_loss(LOSS_ACCOUNT);
+		count_loss(LOSS_THREAD_ACCOUNT);
 	return account;
 }
 
@@ -391,7 +391,7 @@ static __always_inline struct task_account *current_account_to_charge(void)
 		return account_to_charge(bpf_get_current_task_btf());
 	account = find_current_account();
 	if (!account)
-		count_loss(LOSS_ACCOUNT);
+		count_loss(LOSS_THREAD_ACCOUNT);
 	return account;
 }
 

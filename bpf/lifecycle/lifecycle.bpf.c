@@ -39,7 +39,7 @@ int BPF_PROG(process_fork, struct task_struct *parent, struct task_struct *child
 	     (follow_children_of && (__u32)parent->tgid == follow_children_of))) {
 		start = child->start_boottime;
 		if (bpf_map_update_elem(&followed, &pid, &start, BPF_ANY))
-			count_loss(LOSS_FOLLOWED);
+			count_loss(LOSS_FOLLOWED_PROCESS);
 	}
 	if (!is_streamed(EVENT_PROCESS_START) || !is_wanted(child))
 		return 0;

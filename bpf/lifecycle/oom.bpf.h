@@ -121,7 +121,7 @@ static __always_inline void note_victim(struct task_struct *task)
 	};
 
 	if (bpf_map_update_elem(&victims, &pid, &victim, BPF_ANY))
-		count_loss(LOSS_VICTIM);
+		count_loss(LOSS_OOM_VICTIM);
 }
 
 static __always_inline void note_old_mark(__u32 thread)
@@ -129,7 +129,7 @@ static __always_inline void note_old_mark(__u32 thread)
 	__u8 marked = 1;
 
 	if (bpf_map_update_elem(&marked_threads, &thread, &marked, BPF_ANY))
-		count_loss(LOSS_VICTIM);
+		count_loss(LOSS_OOM_VICTIM);
 }
 
 /* Notes the process of an exiting thread that was marked. */

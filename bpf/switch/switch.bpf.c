@@ -85,7 +85,7 @@ int BPF_PROG(sched_wakeup_new, struct task_struct *task)
 		 * table of accounts is full.
 		 */
 		if (!has_task_storage)
-			count_loss(LOSS_ACCOUNT);
+			count_loss(LOSS_THREAD_ACCOUNT);
 		return 0;
 	}
 	list_thread(task, account);

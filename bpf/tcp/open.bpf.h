@@ -45,7 +45,7 @@ static __always_inline void enlist(struct socket_account *account, struct sock *
 	open.cookie = bpf_get_socket_cookie(sk);
 	open.settled = account->settled;
 	if (bpf_map_update_elem(&open_sockets, &account->id, &open, BPF_NOEXIST))
-		count_loss(LOSS_SOCKET);
+		count_loss(LOSS_SOCKET_ACCOUNT);
 }
 
 /* Only the scan deletes rows, so that the row it reads is not reused. */

@@ -125,7 +125,7 @@ static __always_inline struct destination_row *destination_row(const struct sock
 		row = lookup_or_init(&destinations, &key, &no_destination);
 	if (row)
 		return row;
-	count_loss(LOSS_DESTINATION);
+	count_loss(LOSS_DESTINATION_ROW);
 	return other_destinations_row(account->owner.cgroup);
 }
 

@@ -217,7 +217,7 @@ static __always_inline struct socket_account *account_for(struct sock *sk,
 	struct socket_account *account = make_account(sk, owner, flags);
 
 	if (!account)
-		count_loss(LOSS_SOCKET);
+		count_loss(LOSS_SOCKET_ACCOUNT);
 	return account;
 }
 

@@ -4,9 +4,7 @@
 use std::os::fd::BorrowedFd;
 
 use libbpf_rs::RingBuffer;
-use noctule_model::{
-    Blame, BlockClass, Cause, CgroupId, Counter, Counters, Group, Histogram, Preemptor,
-};
+use noctule_model::{Blame, BlockClass, CgroupId, Counter, Counters, Group, Histogram};
 
 use crate::skel::{cgroup, files, switch};
 
@@ -57,61 +55,10 @@ pub mod sample_flag {
     pub(crate) const LATE: u32 = abi::SAMPLE_LATE.0;
 }
 
-// The model's counters must have the same order as the BPF counters.
+// `layout` compares the positions by name.
 const _: () = {
     use switch::types::counter as abi;
-    assert!(abi::COUNTER_CPU_TIME.0 as usize == Counter::CpuTime.index());
-    assert!(abi::COUNTER_CYCLES.0 as usize == Counter::Cycles.index());
-    assert!(abi::COUNTER_REFERENCE_CYCLES.0 as usize == Counter::ReferenceCycles.index());
-    assert!(abi::COUNTER_INSTRUCTIONS.0 as usize == Counter::Instructions.index());
-    assert!(abi::COUNTER_CACHE_MISSES.0 as usize == Counter::CacheMisses.index());
-    assert!(abi::COUNTER_SIBLING_BUSY.0 as usize == Counter::SiblingBusy.index());
-    assert!(abi::COUNTER_PAGE_READS.0 as usize == Counter::PageReads.index());
-    assert!(abi::COUNTER_PAGE_WRITES.0 as usize == Counter::PageWrites.index());
-    assert!(abi::COUNTER_SWITCHES_VOLUNTARY.0 as usize == Counter::SwitchesVoluntary.index());
-    assert!(abi::COUNTER_SWITCHES_PREEMPTED.0 as usize == Counter::SwitchesPreempted.index());
-    assert!(abi::COUNTER_SWITCHES_THROTTLED.0 as usize == Counter::SwitchesThrottled.index());
-    assert!(abi::COUNTER_WAIT_THROTTLE.0 as usize == Counter::Wait(Cause::Throttle).index());
-    assert!(abi::COUNTER_WAIT_NEIGHBOUR.0 as usize == Counter::Wait(Cause::Neighbour).index());
-    assert!(abi::COUNTER_WAIT_SELF.0 as usize == Counter::Wait(Cause::Own).index());
-    assert!(abi::COUNTER_WAIT_KERNEL.0 as usize == Counter::Wait(Cause::Kernel).index());
-    assert!(abi::COUNTER_WAIT_INTERRUPT.0 as usize == Counter::Wait(Cause::Interrupt).index());
-    assert!(abi::COUNTER_WAIT_HOST.0 as usize == Counter::Wait(Cause::Host).index());
-    assert!(abi::COUNTER_WAIT_IDLE.0 as usize == Counter::Wait(Cause::Idle).index());
-    assert!(
-        abi::COUNTER_WAIT_UNATTRIBUTED.0 as usize == Counter::Wait(Cause::Unattributed).index()
-    );
-    assert!(
-        abi::COUNTER_PREEMPTED_NEIGHBOUR.0 as usize
-            == Counter::PreemptedBy(Preemptor::Neighbour).index()
-    );
-    assert!(abi::COUNTER_PREEMPTED_SELF.0 as usize == Counter::PreemptedBy(Preemptor::Own).index());
-    assert!(
-        abi::COUNTER_PREEMPTED_KERNEL.0 as usize == Counter::PreemptedBy(Preemptor::Kernel).index()
-    );
-    assert!(abi::COUNTER_SOFTIRQS.0 as usize == Counter::Softirq(0).index());
-    assert!(abi::COUNTER_BLOCKED.0 as usize == Counter::Blocked(BlockClass::Poll).index());
     assert!(abi::COUNTER_COUNT.0 as usize == Counter::COUNT);
-};
-
-// The numbers of the model's classes of blocked time must equal the numbers of the BPF classes,
-// which start at 1.
-const _: () = {
-    use switch::types::block_class as abi;
-    assert!(abi::BLOCK_POLL.0 as usize == BlockClass::Poll as usize + 1);
-    assert!(abi::BLOCK_TIMER.0 as usize == BlockClass::Timer as usize + 1);
-    assert!(abi::BLOCK_PIPE.0 as usize == BlockClass::Pipe as usize + 1);
-    assert!(abi::BLOCK_UNIX.0 as usize == BlockClass::Unix as usize + 1);
-    assert!(abi::BLOCK_LOCK.0 as usize == BlockClass::Lock as usize + 1);
-    assert!(abi::BLOCK_LOOPBACK.0 as usize == BlockClass::Loopback as usize + 1);
-    assert!(abi::BLOCK_NETWORK.0 as usize == BlockClass::Network as usize + 1);
-    assert!(abi::BLOCK_DISK.0 as usize == BlockClass::Disk as usize + 1);
-    assert!(abi::BLOCK_FILESYSTEM.0 as usize == BlockClass::Filesystem as usize + 1);
-    assert!(abi::BLOCK_MEMORY.0 as usize == BlockClass::Memory as usize + 1);
-    assert!(abi::BLOCK_WRITEBACK.0 as usize == BlockClass::Writeback as usize + 1);
-    assert!(abi::BLOCK_CHILD.0 as usize == BlockClass::Child as usize + 1);
-    assert!(abi::BLOCK_STOPPED.0 as usize == BlockClass::Stopped as usize + 1);
-    assert!(abi::BLOCK_OTHER.0 as usize == BlockClass::Other as usize + 1);
 };
 
 // The model's histograms must have the buckets of the BPF histograms.

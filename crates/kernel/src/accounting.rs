@@ -10,8 +10,8 @@ use std::time::Duration;
 
 use libbpf_rs::{Link, MapCore, MapFlags, MapHandle, RingBuffer, RingBufferBuilder};
 use noctule_model::{
-    Blame, BlockClass, Cause, Counter, Counters, Feature, FeatureId, FeatureState, Group, IdMap,
-    IdSet, Loss, MapFill, Measured, Preemptor, ReleaseRow,
+    Blame, Cause, Counter, Counters, Feature, FeatureId, FeatureState, Group, IdMap, IdSet, Loss,
+    MapFill, Measured, ReleaseRow,
 };
 
 use rustix::time::{ClockId, clock_gettime};
@@ -304,35 +304,27 @@ impl Accounting {
     }
 
     fn count_measured(&self) -> Measured {
-        use Counter::{CpuTime, SwitchesPreempted, SwitchesVoluntary};
+        use FeatureId::{
+            BlockedTime, CacheMisses, CpuTime, CpuWaits, Cycles, Instructions, ReferenceCycles,
+            SmtOverlap, WaitThrottle,
+        };
         let on = |id| {
             let found = self.features.iter().find(|f| f.id == id);
             found.is_some_and(|f| f.state != FeatureState::Off)
         };
-        let mut all = vec![CpuTime, SwitchesVoluntary, SwitchesPreempted];
-        if self.waits {
-            let throttle = [Counter::SwitchesThrottled, Counter::Wait(Cause::Throttle)];
-            all.extend(Cause::ALL.map(Counter::Wait));
-            let unknown = [
-                (Cause::Interrupt, self.scheduler.interrupts),
-                (Cause::Host, self.scheduler.host),
-            ];
-            for (cause, _) in unknown.into_iter().filter(|(_, known)| !known) {
-                all.retain(|counter| *counter != Counter::Wait(cause));
+        let measures = |counter: &Counter| match (counter, counter.feature()) {
+            (Counter::Wait(Cause::Interrupt), _) => self.waits && self.scheduler.interrupts,
+            (Counter::Wait(Cause::Host), _) => self.waits && self.scheduler.host,
+            (_, CpuTime) => true,
+            (_, CpuWaits | BlockedTime) => self.waits,
+            (_, WaitThrottle) => self.waits && on(WaitThrottle),
+            (_, Cycles | ReferenceCycles | Instructions | CacheMisses) => {
+                self.hardware.counters().any(|open| open == *counter)
             }
-            all.push(Counter::SwitchesThrottled);
-            all.retain(|counter| on(FeatureId::WaitThrottle) || !throttle.contains(counter));
-            all.extend(Preemptor::ALL.map(Counter::PreemptedBy));
-            all.extend(BlockClass::ALL.map(Counter::Blocked));
-        }
-        all.extend(self.hardware.counters());
-        all.extend(self.places.has_siblings().then_some(Counter::SiblingBusy));
-        all.extend(on(FeatureId::PageCacheReads).then_some(Counter::PageReads));
-        all.extend(on(FeatureId::PageCacheWrites).then_some(Counter::PageWrites));
-        if on(FeatureId::Softirqs) {
-            all.extend((0..noctule_model::SOFTIRQ_VECTORS.len() as u8).map(Counter::Softirq));
-        }
-        Measured::from_iter(all)
+            (_, SmtOverlap) => self.places.has_siblings(),
+            (_, feature) => on(feature),
+        };
+        Counter::all().filter(measures).collect()
     }
 
     /// Returns the package and core of each CPU.

@@ -22,13 +22,13 @@ use crate::loss;
 use crate::skel::lifecycle::LifecycleSkel;
 use crate::skel::tcp::{TcpSkel, types};
 
-mod context;
+pub(crate) mod context;
 mod files;
 #[cfg(fuzzing)]
 pub(crate) mod fuzzing;
 mod load;
 mod namespaces;
-mod record;
+pub(crate) mod record;
 mod rows;
 mod tcp;
 mod udp;

@@ -5,7 +5,7 @@ use noctule_model::Loss;
 use crate::skel::switch::types::loss as abi;
 
 /// Kind and location of each loss, in the order of `enum loss`.
-const LOSSES: [(&str, &str); 15] = [
+pub(crate) const LOSSES: [(&str, &str); 15] = [
     ("thread_account", "tasks"),
     ("exit_record", "exits"),
     ("cgroup_row", "settled"),
@@ -23,25 +23,7 @@ const LOSSES: [(&str, &str); 15] = [
     ("release_row", "releases"),
 ];
 
-const _: () = {
-    assert!(abi::LOSS_ACCOUNT.0 == 0);
-    assert!(abi::LOSS_EXIT_RECORD.0 == 1);
-    assert!(abi::LOSS_CGROUP_ROW.0 == 2);
-    assert!(abi::LOSS_WAIT_START.0 == 13);
-    assert!(abi::LOSS_RELEASE_ROW.0 == 14);
-    assert!(abi::LOSS_COUNTER_READ.0 == 3);
-    assert!(abi::LOSS_CGROUP_EVENT.0 == 4);
-    assert!(abi::LOSS_PROCESS_ROW.0 == 5);
-    assert!(abi::LOSS_WAIT_ROW.0 == 6);
-    assert!(abi::LOSS_BLAME_ROW.0 == 7);
-    assert!(abi::LOSS_EVENT_ROW.0 == 8);
-    assert!(abi::LOSS_FOLLOWED.0 == 9);
-    assert!(abi::LOSS_VICTIM.0 == 10);
-    assert!(abi::LOSS_SOCKET.0 == 11);
-    assert!(abi::LOSS_DESTINATION.0 == 12);
-    assert!(abi::LOSS_WAIT_START.0 == 13);
-    assert!(abi::LOSS_COUNT.0 as usize == LOSSES.len());
-};
+const _: () = assert!(abi::LOSS_COUNT.0 as usize == LOSSES.len());
 
 /// Number of kinds.
 pub(crate) const KINDS: usize = LOSSES.len();

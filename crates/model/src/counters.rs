@@ -2,7 +2,7 @@
 
 use crate::counts::group;
 use crate::named::named_values;
-use crate::{BlockClass, Countable, Counts, Measurable, Measured};
+use crate::{BlockClass, Countable, Counts, FeatureId, Measurable, Measured};
 
 /// The ten softirq vectors, in the order of the kernel's `enum` in linux/interrupt.h. The names are
 /// the lower-case names in `/proc/softirqs`.
@@ -148,6 +148,24 @@ impl Counter {
         .chain(Self::PREEMPTIONS)
         .chain(Self::SOFTIRQS)
         .chain(Self::BLOCKED)
+    }
+
+    /// Returns the feature that measures the counter.
+    pub const fn feature(self) -> FeatureId {
+        match self {
+            Self::CpuTime | Self::SwitchesVoluntary | Self::SwitchesPreempted => FeatureId::CpuTime,
+            Self::Cycles => FeatureId::Cycles,
+            Self::ReferenceCycles => FeatureId::ReferenceCycles,
+            Self::Instructions => FeatureId::Instructions,
+            Self::CacheMisses => FeatureId::CacheMisses,
+            Self::SiblingBusy => FeatureId::SmtOverlap,
+            Self::PageReads => FeatureId::PageCacheReads,
+            Self::PageWrites => FeatureId::PageCacheWrites,
+            Self::SwitchesThrottled | Self::Wait(Cause::Throttle) => FeatureId::WaitThrottle,
+            Self::Wait(_) | Self::PreemptedBy(_) => FeatureId::CpuWaits,
+            Self::Softirq(_) => FeatureId::Softirqs,
+            Self::Blocked(_) => FeatureId::BlockedTime,
+        }
     }
 
     /// Returns the position in [`Counters`].

@@ -1,13 +1,21 @@
-//! Checks that the exported structs of the objects meet the requirements of [`super::Plain`].
+//! Checks that the exported structs of the objects meet the requirements of [`super::Plain`], and
+//! that lists have the order of the enumerations in the objects.
 
+use std::collections::HashMap;
 use std::mem::MaybeUninit;
 
-use libbpf_rs::btf::types::{Array, Int, MemberAttr, Ptr, Struct, Var};
+use libbpf_rs::btf::types::{Array, Enum, Int, MemberAttr, Ptr, Struct, Var};
 use libbpf_rs::btf::{Btf, BtfType, HasSize, ReferencesType as _};
-use libbpf_rs::skel::{OpenSkel as _, SkelBuilder as _};
+use libbpf_rs::skel::{OpenSkel as _, SkelBuilder};
 use libbpf_rs::{AsRawLibbpf as _, OpenObject};
 
+use noctule_model::{BlockClass, Counter};
+
+use crate::events::{context, record};
+use crate::loss::LOSSES;
 use crate::skel;
+use crate::skel::lifecycle::LifecycleSkelBuilder;
+use crate::skel::switch::SwitchSkelBuilder;
 
 /// Returns the size of a type that consists of integers without padding, or else a description of
 /// the violation.
@@ -39,13 +47,17 @@ fn size(btf: &Btf<'_>, ty: BtfType<'_>) -> Result<usize, String> {
         .ok_or(format!("a hole at the end of {name}"))
 }
 
-/// Returns the structs that an object exports with ABI_EXPORT.
 #[allow(unsafe_code, reason = "libbpf-rs expects libbpf's object pointer")]
-fn exported(object: &OpenObject) -> Vec<(String, Result<usize, String>)> {
+fn types(object: &OpenObject) -> Btf<'_> {
     // SAFETY: the object outlives the borrow, and is not modified during the borrow.
     let object = unsafe { object.as_libbpf_object().as_ref() };
     let btf = Btf::from_bpf_object(object);
-    let btf = btf.expect("valid BTF").expect("the object has BTF");
+    btf.expect("valid BTF").expect("the object has BTF")
+}
+
+/// Returns the structs that an object exports with ABI_EXPORT.
+fn exported(object: &OpenObject) -> Vec<(String, Result<usize, String>)> {
+    let btf = types(object);
     let pointers = btf.type_by_kind::<Var<'_>>().filter_map(|var| {
         let name = var.name()?.to_str()?.strip_prefix("abi_")?.to_owned();
         let target = Ptr::try_from(var.referenced_type()).ok()?;
@@ -85,5 +97,68 @@ fn what_is_exported_is_integers_without_holes() {
         disk::DiskSkelBuilder: ;
         udp::UdpSkelBuilder: dns_key dns_query flow_key udp_flow;
         files::FilesSkelBuilder: file_change file_counts file_open;
+    }
+}
+
+/// Returns the values of all enumerators of an object.
+fn values<B: SkelBuilder<'static> + Default>() -> HashMap<String, usize> {
+    let storage = Box::leak(Box::new(MaybeUninit::uninit()));
+    let open = B::default().open(storage).expect("an object");
+    let btf = types(open.open_object());
+    let mut values = HashMap::new();
+    for of_all in btf.type_by_kind::<Enum<'_>>() {
+        values.extend(of_all.iter().filter_map(|one| {
+            let name = one.name?.to_str()?.to_owned();
+            Some((name, usize::try_from(one.value).ok()?))
+        }));
+    }
+    values
+}
+
+/// Returns the name of a counter in the BPF programs. Softirqs and blocked time have names of their
+/// first counter only.
+fn name_of(counter: Counter) -> Option<String> {
+    Some(match counter {
+        Counter::Wait(cause) => format!("WAIT_{}", cause.name()),
+        Counter::PreemptedBy(preemptor) => format!("PREEMPTED_{}", preemptor.name()),
+        Counter::Softirq(0) => "SOFTIRQS".to_owned(),
+        Counter::Blocked(BlockClass::Poll) => "BLOCKED".to_owned(),
+        Counter::Softirq(_) | Counter::Blocked(_) => return None,
+        single => {
+            let words = format!("{single:?}");
+            let parts = words.char_indices().map(|(at, c)| match c {
+                'A'..='Z' if at > 0 => format!("_{c}"),
+                _ => c.to_string(),
+            });
+            parts.collect()
+        }
+    })
+}
+
+#[test]
+fn lists_have_the_order_of_the_programs() {
+    let of_switch = values::<SwitchSkelBuilder>();
+    let of_lifecycle = values::<LifecycleSkelBuilder>();
+    let check = |of: &HashMap<String, usize>, prefix: &str, name: &str, position: usize| {
+        let name = format!("{prefix}_{name}").replace('.', "_").to_uppercase();
+        assert_eq!(of.get(&name), Some(&position), "{name}");
+    };
+    for counter in Counter::all() {
+        if let Some(name) = name_of(counter) {
+            check(&of_switch, "COUNTER", &name, counter.index());
+        }
+    }
+    for class in BlockClass::ALL {
+        // 0 stands for a thread that is not blocked.
+        check(&of_switch, "BLOCK", class.name(), class as usize + 1);
+    }
+    for (position, (name, _)) in LOSSES.iter().enumerate() {
+        check(&of_switch, "LOSS", name, position);
+    }
+    for (position, name) in record::NAMES.iter().enumerate() {
+        check(&of_lifecycle, "EVENT", name, position);
+    }
+    for (position, name) in context::KINDS.iter().enumerate() {
+        check(&of_lifecycle, "NAMESPACE", name, position);
     }
 }

@@ -269,7 +269,7 @@ fn places(switch: &SwitchSkel<'static>) -> (u64, u64) {
 fn losses(switch: &SwitchSkel<'static>) -> u64 {
     use types::loss;
     let bss = switch.maps.bss_data.as_deref();
-    let kinds = [loss::LOSS_EXIT_RECORD, loss::LOSS_ACCOUNT];
+    let kinds = [loss::LOSS_EXIT_RECORD, loss::LOSS_THREAD_ACCOUNT];
     bss.map_or(0, |bss| {
         kinds.iter().map(|kind| bss.losses[kind.0 as usize]).sum()
     })

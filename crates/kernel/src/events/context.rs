@@ -10,15 +10,9 @@ use noctule_model::{Comm, ExecContext, FilePath, Namespace, Parent, ProcessId};
 use crate::skel::lifecycle::types as process;
 
 /// Files in /proc/PID/ns, in the order of `enum exec_namespace`.
-const KINDS: [&str; 7] = ["cgroup", "ipc", "mnt", "net", "pid", "user", "uts"];
+pub(crate) const KINDS: [&str; 7] = ["cgroup", "ipc", "mnt", "net", "pid", "user", "uts"];
 
-const _: () = {
-    use process::exec_namespace as abi;
-    assert!(abi::NAMESPACE_CGROUP.0 == 0 && abi::NAMESPACE_IPC.0 == 1);
-    assert!(abi::NAMESPACE_MNT.0 == 2 && abi::NAMESPACE_NET.0 == 3);
-    assert!(abi::NAMESPACE_PID.0 == 4 && abi::NAMESPACE_USER.0 == 5);
-    assert!(abi::NAMESPACE_UTS.0 == 6 && abi::NAMESPACES.0 as usize == KINDS.len());
-};
+const _: () = assert!(process::exec_namespace::NAMESPACES.0 as usize == KINDS.len());
 
 /// Value of an audit id that was never set.
 const UNSET: u32 = u32::MAX;

@@ -11,7 +11,7 @@ use noctule_model::{
 
 use super::{OwnerNumber, Owners};
 use crate::column::{
-    Column, ColumnResult, Columns, Count, Counted, Moment, Named, Record, Simple, Word, Words,
+    Column, ColumnResult, Columns, Count, Counted, Named, Record, Simple, Word, Words,
 };
 
 /// What a row needs while it is written: the owners of the segment, and what its batch measures.
@@ -131,7 +131,6 @@ macro_rules! keeps {
 keeps! {
     Count as u64: |value| Self(*value), |count| count.0;
     Option<Count> as Option<u64>: |value| value.map(Count), |count| count.map(|it| it.0);
-    Moment as u64: |ns| Self(*ns), |moment| moment.0;
     u64 as CgroupId: |id| id.0, |id| CgroupId(*id);
     Word as &'static str: |word| Self(word), |word| word.0;
     Words as Comm: Self::of, |name| Comm::new(&name.0);
