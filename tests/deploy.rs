@@ -1,7 +1,5 @@
 //! Tests that the files in `deploy/` give the agent exactly the privileges that it needs.
 
-mod chart;
-
 use std::collections::BTreeMap;
 use std::env;
 use std::fs;
