@@ -146,6 +146,7 @@ everything() {
         env RUSTDOCFLAGS=-Dwarnings cargo doc --workspace --no-deps --locked
     beside 'tests of the libraries' sharing tests_of_the_libraries
     beside 'programs of others' sharing scripts/readers.sh "${CARGO_TARGET_DIR:-target}/debug/noctule"
+    beside 'chart under Helm' scripts/chart.sh
     beside 'kernels and programs of the machines' sharing prepare_other_kernels
     await_all
     # Not in the background: two virtual machines occupy both CPUs of a small host, and other tests
