@@ -13,6 +13,7 @@ mod features;
 mod feed;
 mod idle_power;
 mod limits;
+mod machine;
 mod otlp;
 mod patient;
 mod print;

@@ -9,7 +9,7 @@ use noctule_sinks::openmetrics::{Exporter, Options, Snapshot, View};
 
 use crate::args::MetricNames;
 use crate::config::Config;
-use crate::wire;
+use crate::{machine, wire};
 
 /// Fills in the subjects, judges windows, and decides which series exist. Every batch of a span
 /// must be passed, in order.
@@ -26,6 +26,8 @@ impl Replay {
     pub(crate) fn new(config: &Config) -> Result<Self> {
         let exporter = Exporter::new(Options {
             recorded: true,
+            // The facts of this machine are not those of the recorded one.
+            machine: Arc::default(),
             ..options(config)?
         });
         Ok(Self {
@@ -75,6 +77,7 @@ pub(crate) fn options(config: &Config) -> Result<Options> {
         choice: config.metrics.choice()?,
         version: env!("CARGO_PKG_VERSION"),
         foreign: config.metrics.names.foreign(),
+        machine: Arc::new(machine::read(&config.host)),
         kepler_node: (config.metrics.names == MetricNames::Kepler).then(|| config.host.name()),
         ..Options::default()
     })

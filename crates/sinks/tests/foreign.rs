@@ -9,7 +9,7 @@ use noctule_model::{
     Batch, Cause, Counter, Counters, DestinationCounter, FOREIGN_METRICS, ForeignExporter,
     ForeignMetric, ForeignOffer, Measured, Owner, QuotaRow, Runtime, Subject, SubjectRow,
 };
-use noctule_sinks::openmetrics::{Exporter, Exposition, Options};
+use noctule_sinks::openmetrics::{Exporter, Exposition, Machine, Options};
 
 /// A batch with connections, waits and an OOM kill.
 fn batch() -> Batch {
@@ -43,6 +43,13 @@ fn render(batch: &Batch, foreign: Option<ForeignExporter>) -> String {
     let mut exporter = Exporter::new(Options {
         foreign,
         version: "1.2.3",
+        machine: Arc::new(Machine {
+            name: "bat-1".into(),
+            kernel: "6.12.0".into(),
+            machine_id: "4c1f".into(),
+            system_uuid: "0a-1b".into(),
+            processors: Vec::new(),
+        }),
         ..Options::default()
     });
     exporter.observe(batch).render(Exposition::Classic, 0)
@@ -108,6 +115,9 @@ fn values_are_those_of_our_own_names() {
     assert_eq!(sum(&throttled), 2.0);
     let queued = samples(&text, "container_cpu_schedstat_runqueue_seconds_total");
     assert_eq!(sum(&queued), 3.0);
+    let [quota, period] =
+        ["quota", "period"].map(|it| samples(&text, &format!("container_spec_cpu_{it}")));
+    assert_eq!([sum(&quota), sum(&period)], [50_000.0, 100_000.0]);
 
     let text = render(&batch(), Some(ForeignExporter::Coroot));
     let ours = samples(&text, "noctule_container_tcp_destination_connects_total");
@@ -119,8 +129,20 @@ fn values_are_those_of_our_own_names() {
     assert!(!theirs.is_empty(), "{text}");
     assert_eq!(sum(&theirs), sum(&ours));
     let units = samples(&text, "container_resources_cpu_usage_seconds_total");
-    let unit = "{container_id=\"/system.slice/cron.service\"}";
+    let machine = "{machine_id=\"4c1f\",system_uuid=\"0a-1b\"";
+    let unit = format!("{machine},container_id=\"/system.slice/cron.service\"}}");
     assert!(units.iter().any(|(labels, _)| *labels == unit), "{units:?}");
+    let of_node = format!("{machine},hostname=\"bat-1\",kernel_version=\"6.12.0\"}}");
+    assert_eq!(samples(&text, "node_info"), [(of_node.as_str(), 1.0)]);
+    let [(image, _)] = samples(&text, "container_info")[..] else {
+        panic!("{text}");
+    };
+    assert!(
+        image.ends_with(",image=\"registry.example/cart:1\"}"),
+        "{image}"
+    );
+    let limit = samples(&text, "container_resources_cpu_limit_cores");
+    assert_eq!(sum(&limit), 0.5);
 }
 
 #[test]
@@ -218,11 +240,14 @@ fn containers_of_one_name_share_a_sum_that_never_falls() {
         let rows = samples(&text, "container_net_tcp_successful_connects_total");
         let cart = rows.into_iter();
         let cart = cart.filter(|(labels, _)| labels.contains("/k8s/prod/shop-5c9/cart"));
-        (cpu, cart.map(|(_, value)| value).sum::<f64>())
+        let connects = cart.map(|(_, value)| value).sum::<f64>();
+        let restarts = samples(&text, "container_restarts_total");
+        assert_eq!(restarts.len(), 1);
+        (cpu, connects, sum(&restarts))
     };
     let mut batch = batch();
-    let (cpu, connects) = usage(&mut batch);
-    assert_eq!(cpu.len(), 1);
+    let (cpu, connects, restarts) = usage(&mut batch);
+    assert_eq!((cpu.len(), restarts), (1, 0.0));
     assert!(connects > 0.0);
     let is_cart = |row: &SubjectRow| {
         let container = row.owner.container.as_ref();
@@ -236,7 +261,7 @@ fn containers_of_one_name_share_a_sum_that_never_falls() {
     let owner = Arc::make_mut(&mut again.owner);
     owner.container.as_mut().expect("a container").id = "0again".into();
     batch.subjects.insert(place, again);
-    let both = (vec![cpu[0] + 7.0], 2.0 * connects);
+    let both = (vec![cpu[0] + 7.0], 2.0 * connects, 1.0);
     assert_eq!(usage(&mut batch), both);
     // After one of the two containers ends, the sum is unchanged.
     batch.subjects.remove(place + 1);

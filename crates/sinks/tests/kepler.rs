@@ -3,16 +3,21 @@
 mod fixture;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::Arc;
 
 use fixture::{CONTAINER, SECOND, batch, container, group, metered, process, unit};
 use noctule_analysis::Rollup;
 use noctule_model::{Batch, Counter, KEPLER_METRICS, KeplerOffer, KeplerSource, Kind, ZoneKind};
-use noctule_sinks::openmetrics::{Exporter, Exposition, Options};
+use noctule_sinks::openmetrics::{Exporter, Exposition, Machine, Options};
 
 fn exporter() -> Exporter {
     Exporter::new(Options {
         process_level: true,
         kepler_node: Some("bat-1".into()),
+        machine: Arc::new(Machine {
+            processors: vec![["0", "GenuineIntel", "Xeon", "1", "2"].map(String::from)],
+            ..Machine::default()
+        }),
         ..Options::default()
     })
 }

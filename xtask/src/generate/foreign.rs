@@ -36,7 +36,10 @@ const COROOT: &str = "\
 metrics below in addition to those of [metrics.md](metrics.md). The names are those of coroot-node-agent 1.x.
 
 - `container_id` has Coroot's format: `/k8s/NAMESPACE/POD/CONTAINER`, `/docker/NAME`, and the cgroup path of a
-  systemd unit. `app_id`, `machine_id` and `system_uuid` are absent; relabelling can add the latter two.
+  systemd unit. `app_id` is absent.
+- `machine_id` is the id in `/etc/machine-id`, and `system_uuid` the id of the board (DMI). All series have both. Coroot
+  needs them to find the pod of a container. If `/etc/machine-id` is missing, as in noctule's image, `machine_id` is the
+  board's id without hyphens, as in coroot-node-agent.
 - Containers with the same name, such as a restarted container and its predecessor, share a series. The series is the
   sum of their usage, and does not decrease when one of them exits.
 - `destination` is the address that the program connects to, before NAT, or `_other` above the cardinality limit

@@ -5,7 +5,10 @@ use crate::{Cause, Counter, DestinationCounter, EventCounter};
 
 use ForeignExporter::{Cadvisor, Coroot};
 use ForeignOffer::{Given, Not};
-use ForeignSource::{Cpus, Destination, Events, Periods, Seconds, ThrottledPeriods, Version};
+use ForeignSource::{
+    CpuLimit, Cpus, Destination, Events, Image, NodeInfo, Period, Periods, Quota, Restarts,
+    Seconds, ThrottledPeriods, Version,
+};
 
 /// The exporter that defines a name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,8 +32,20 @@ pub enum ForeignSource {
     Periods,
     /// Periods in which the CPU quota ran out.
     ThrottledPeriods,
+    /// Length of the CPU quota's period in microseconds.
+    Period,
+    /// The CPU quota per period in microseconds.
+    Quota,
+    /// CPUs that the quota allows.
+    CpuLimit,
+    /// The image, as a label.
+    Image,
+    /// Containers that replaced a container with the same name in the same pod.
+    Restarts,
     /// CPUs of the node.
     Cpus,
+    /// The node's name and kernel, as labels.
+    NodeInfo,
     /// Version of the agent.
     Version,
 }
@@ -67,7 +82,7 @@ const fn given(
     help: &'static str,
 ) -> ForeignMetric {
     let kind = match source {
-        Cpus | Version => Kind::Gauge,
+        Cpus | CpuLimit | Image | NodeInfo | Period | Quota | Version => Kind::Gauge,
         _ => Kind::Counter,
     };
     ForeignMetric {
@@ -117,12 +132,15 @@ pub const FOREIGN_METRICS: &[ForeignMetric] = &[
     given(Cadvisor, "container_cpu_schedstat_run_seconds_total", Seconds(CPU), "CPU time, including threads that have exited."),
     given(Cadvisor, "container_cpu_schedstat_runqueue_seconds_total", Seconds(WAITS), "Time that threads were runnable but not running, including threads that have exited."),
     given(Cadvisor, "container_oom_events_total", Events(EventCounter::OomKills), "Processes killed by the OOM killer."),
+    given(Cadvisor, "container_spec_cpu_quota", Quota, "CPU quota per period, in microseconds; only for containers with a quota."),
+    given(Cadvisor, "container_spec_cpu_period", Period, "Length of the CPU quota's period, in microseconds; only for containers with a quota."),
     given(Cadvisor, "machine_cpu_cores", Cpus, "Number of online CPUs."),
     not(Cadvisor, "container_cpu_user_seconds_total", NO_SPLIT),
     not(Cadvisor, "container_cpu_system_seconds_total", NO_SPLIT),
     not(Cadvisor, "container_cpu_schedstat_run_periods_total", "time slices are not counted: see `noctule_container_sched_switches_total`"),
     not(Cadvisor, "container_cpu_load_average_10s", "no load average is kept: see `noctule_container_sched_wait_seconds_total`"),
-    not(Cadvisor, "container_spec_*", NO_SPEC),
+    not(Cadvisor, "container_spec_cpu_shares", NO_SPEC),
+    not(Cadvisor, "container_spec_memory_*", NO_SPEC),
     not(Cadvisor, "container_memory_*", NO_MEMORY),
     not(Cadvisor, "container_fs_*", NO_DISK),
     not(Cadvisor, "container_blkio_device_usage_total", NO_DISK),
@@ -154,12 +172,13 @@ pub const FOREIGN_METRICS: &[ForeignMetric] = &[
     given(Coroot, "container_net_tcp_retransmits_total", Destination(DestinationCounter::Retransmits), "Retransmitted segments, including those of handshakes."),
     given(Coroot, "container_net_tcp_bytes_sent_total", Destination(DestinationCounter::BytesSent), "Payload bytes acknowledged by the peer, whichever call sent them."),
     given(Coroot, "container_net_tcp_bytes_received_total", Destination(DestinationCounter::BytesReceived), "Payload bytes received, whichever call read them."),
+    given(Coroot, "container_resources_cpu_limit_cores", CpuLimit, "CPUs that the container's quota allows; only for containers with a quota."),
+    given(Coroot, "container_info", Image, "Image of the container, as a label. The value is always 1. `systemd_triggered_by` and `systemd_type` are absent."),
+    given(Coroot, "container_restarts_total", Restarts, "Containers in Kubernetes pods that replaced a container of the same name. Kubernetes creates a new container for each restart. Other runtimes restart the same container, which noctule does not count."),
+    given(Coroot, "node_info", NodeInfo, "Name of the node and release of its kernel, as labels. The value is always 1."),
     given(Coroot, "node_resources_cpu_logical_cores", Cpus, "Number of online CPUs."),
     given(Coroot, "node_agent_info", Version, "Version of noctule, as a label. The value is always 1."),
-    not(Coroot, "container_info", "image names are a label of the cAdvisor metrics: `--names cadvisor`"),
     not(Coroot, "container_application_type", NO_PROTOCOLS),
-    not(Coroot, "container_restarts_total", "a restarted container counts as a new container: see `noctule_container_process_starts_total`"),
-    not(Coroot, "container_resources_cpu_limit_cores", NO_SPEC),
     not(Coroot, "container_resources_cpu_pressure_waiting_seconds_total", NO_PRESSURE),
     not(Coroot, "container_resources_memory_*", NO_MEMORY),
     not(Coroot, "container_resources_disk_*", NO_DISK),
@@ -179,7 +198,6 @@ pub const FOREIGN_METRICS: &[ForeignMetric] = &[
     not(Coroot, "container_python_thread_lock_wait_time_seconds", NO_RUNTIMES),
     not(Coroot, "container_nodejs_event_loop_blocked_time_seconds_total", NO_RUNTIMES),
     not(Coroot, "container_dotnet_*", NO_RUNTIMES),
-    not(Coroot, "node_info", NO_FACTS),
     not(Coroot, "node_cloud_info", NO_FACTS),
     not(Coroot, "node_uptime_seconds", NO_FACTS),
     not(Coroot, "node_resources_cpu_usage_seconds_total", "CPU time is not split by mode: see `noctule_node_cpu_seconds_total` and `noctule_node_cpu_idle_seconds_total`"),

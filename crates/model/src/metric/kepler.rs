@@ -6,7 +6,9 @@ use crate::{Counter, ZoneKind};
 use KeplerLevel::{Container, Node, Other, Pod, Process};
 use KeplerOffer::{Given, Not};
 use KeplerPart::{Active, Idle, Total};
-use KeplerSource::{AllJoules, Count, Joules, JoulesOf, Milliseconds, Seconds, UsageRatio, Watts};
+use KeplerSource::{
+    AllJoules, Count, CpuInfo, Joules, JoulesOf, Milliseconds, Seconds, UsageRatio, Watts,
+};
 use KeplerVersion::{V07, V011};
 
 /// The Kepler version that defines a name.
@@ -63,6 +65,8 @@ pub enum KeplerSource {
     Watts(KeplerPart),
     /// Busy share of the CPU time in the last tick.
     UsageRatio,
+    /// The processors, as labels.
+    CpuInfo,
     /// Joules of one kind of zone, by `mode`.
     JoulesOf(ZoneKind),
     /// Joules of packages and memory together.
@@ -110,6 +114,13 @@ impl KeplerMetric {
         use {V07, V011};
         match (self.version, self.level, self.offer) {
             (V011, Node, Given(UsageRatio)) => &["node_name"],
+            (V011, Node, Given(CpuInfo)) => &[
+                "processor",
+                "vendor_id",
+                "model_name",
+                "physical_id",
+                "core_id",
+            ],
             (V011, Node, _) => &["node_name", "zone", "path", "source"],
             (V011, Process, Given(Seconds(_))) => {
                 &["node_name", "pid", "start", "comm", "type", "container_id"]
@@ -184,7 +195,7 @@ const fn given(
     help: &'static str,
 ) -> KeplerMetric {
     let kind = match source {
-        Watts(_) | UsageRatio => Kind::Gauge,
+        Watts(_) | UsageRatio | CpuInfo => Kind::Gauge,
         _ => Kind::Counter,
     };
     let offer = Given(source);
@@ -238,6 +249,7 @@ pub const KEPLER_METRICS: &[KeplerMetric] = &[
     given(V011, Node, "kepler_node_cpu_active_watts", Watts(Active), "Active (non-idle) power in the last tick."),
     given(V011, Node, "kepler_node_cpu_idle_watts", Watts(Idle), "Idle power in the last tick."),
     given(V011, Node, "kepler_node_cpu_usage_ratio", UsageRatio, "Non-idle share of CPU time in the last tick."),
+    given(V011, Node, "kepler_node_cpu_info", CpuInfo, "A logical CPU when the agent started. The value is always 1."),
     given(V011, Process, "kepler_process_cpu_joules", Joules(Active), "Active energy of the process."),
     given(V011, Process, "kepler_process_cpu_watts", Watts(Active), "Active power of the process in the last tick."),
     given(V011, Process, "kepler_process_cpu_seconds", Seconds(Counter::CpuTime), "CPU time of the process."),
@@ -246,7 +258,6 @@ pub const KEPLER_METRICS: &[KeplerMetric] = &[
     given(V011, Container, "kepler_container_cpu_seconds", Seconds(Counter::CpuTime), "CPU time of the container."),
     given(V011, Pod, "kepler_pod_cpu_joules", Joules(Active), "Active energy of the pod's containers."),
     given(V011, Pod, "kepler_pod_cpu_watts", Watts(Active), "Active power of the pod's containers in the last tick."),
-    not(V011, "kepler_node_cpu_info", Kind::Gauge, NO_FACTS),
     not(V011, "kepler_vm_cpu_joules", Kind::Counter, NO_VM),
     not(V011, "kepler_vm_cpu_watts", Kind::Gauge, NO_VM),
     not(V011, "kepler_node_gpu_joules", Kind::Counter, NO_GPU),

@@ -19,6 +19,7 @@ use super::figures::Figures;
 use super::foreign::{self, Foreign};
 use super::kepler::{self, Kepler};
 use super::labels::{self, OVERFLOW};
+use super::machine::Machine;
 use super::pairs::Pairs;
 use super::snapshot::{Level, Served, Snapshot};
 use super::view::{Born, View};
@@ -60,6 +61,8 @@ pub struct Options {
     pub kepler_node: Option<String>,
     /// The other exporter whose metric names are also exported, if any.
     pub foreign: Option<ForeignExporter>,
+    /// The machine, for labels of other exporters.
+    pub machine: Arc<Machine>,
 }
 
 impl Default for Options {
@@ -79,6 +82,7 @@ impl Default for Options {
             version: env!("CARGO_PKG_VERSION"),
             kepler_node: None,
             foreign: None,
+            machine: Arc::default(),
         }
     }
 }
@@ -115,8 +119,13 @@ impl Exporter {
             processes: Table::new(options.max_processes, options.process_grace_ns),
             blames: Pairs::new(options.blame_pairs, options.blame_grace_ns),
             destinations: Pairs::new(options.destinations, options.blame_grace_ns),
-            kepler: options.kepler_node.as_deref().map(Kepler::new),
-            foreign: options.foreign.map(Foreign::new),
+            kepler: options
+                .kepler_node
+                .as_deref()
+                .map(|name| Kepler::new(name, options.machine.clone())),
+            foreign: options
+                .foreign
+                .map(|it| Foreign::new(it, options.machine.clone())),
             before: Counters::default(),
             served: Served::default(),
             first_ns: None,

@@ -10,13 +10,14 @@ use std::sync::Arc;
 
 use noctule_model::{
     Batch, Counters, DestinationCounter, DestinationCounters, EventCounters, FOREIGN_METRICS,
-    ForeignExporter, ForeignMetric, ForeignOffer, ForeignSource, Kind, Owner, QuotaRow, Runtime,
-    Subject,
+    ForeignExporter, ForeignMetric, ForeignOffer, ForeignSource, Kind, Measured, Owner, QuotaRow,
+    Runtime, Subject,
 };
 
 use super::budget::Table;
 use super::figures::Figures;
 use super::kepler::joined;
+use super::machine::Machine;
 use super::snapshot::{Level, Snapshot};
 use super::text::Value;
 use super::view::Born;
@@ -26,6 +27,7 @@ use super::writer::Writer;
 #[derive(Debug)]
 pub(super) struct Foreign {
     exporter: ForeignExporter,
+    machine: Arc<Machine>,
     known: HashMap<Subject, Known>,
     /// Values of noctule's destination series, by the labels of the row and of the destination,
     /// with the last batch that contained them.
@@ -73,6 +75,8 @@ struct Known {
     events: EventCounters,
     /// Periods of the row's quota; `None` if the row has never had a quota.
     periods: Option<Periods>,
+    /// Whether the row is counted in [`Row::containers`].
+    is_counted: bool,
     sequence: u64,
 }
 
@@ -92,6 +96,19 @@ struct Row {
     events: EventCounters,
     /// Quota periods, and when their series began. A quota can be set after the row began.
     periods: Option<(Born, Periods)>,
+    /// The quota now.
+    quota: Option<Quota>,
+    image: Option<Arc<str>>,
+    /// Containers so far, if each restart creates a new container.
+    containers: Option<u64>,
+}
+
+/// A CPU quota.
+#[derive(Clone, Copy, Debug)]
+struct Quota {
+    cpus: f64,
+    /// `None` in recordings without it.
+    period_us: Option<u64>,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -104,6 +121,7 @@ struct Destination {
 #[derive(Clone, Debug)]
 pub(super) struct ForeignNames {
     exporter: ForeignExporter,
+    machine: Arc<Machine>,
     sums: Arc<Sums>,
 }
 
@@ -118,9 +136,10 @@ impl ForeignNames {
 }
 
 impl Foreign {
-    pub(super) fn new(exporter: ForeignExporter) -> Self {
+    pub(super) fn new(exporter: ForeignExporter, machine: Arc<Machine>) -> Self {
         Self {
             exporter,
+            machine,
             known: HashMap::new(),
             amounts: HashMap::new(),
             sums: Arc::default(),
@@ -137,13 +156,8 @@ impl Foreign {
         levels: &[Level],
     ) -> ForeignNames {
         self.sequence += 1;
-        let quotas: HashMap<&str, &QuotaRow> = match self.exporter {
-            ForeignExporter::Cadvisor => {
-                let rows = batch.quotas.iter();
-                rows.map(|row| (row.path.as_str(), row)).collect()
-            }
-            ForeignExporter::Coroot => HashMap::new(),
-        };
+        let quotas = batch.quotas.iter().map(|row| (row.path.as_str(), row));
+        let quotas: HashMap<&str, &QuotaRow> = quotas.collect();
         if self.sequence == 1 {
             let periods = quotas
                 .iter()
@@ -159,6 +173,7 @@ impl Foreign {
         self.sums = Arc::new(sums);
         ForeignNames {
             exporter: self.exporter,
+            machine: self.machine.clone(),
             sums: self.sums.clone(),
         }
     }
@@ -185,7 +200,7 @@ impl Foreign {
                     let Some(owner) = owners.get(subject) else {
                         continue;
                     };
-                    let theirs = translate(self.exporter, subject, owner);
+                    let theirs = translate(self.exporter, &self.machine, subject, owner);
                     self.known.insert(subject.clone(), Known::new(theirs));
                 }
                 let Some(known) = self.known.get_mut(subject) else {
@@ -196,11 +211,8 @@ impl Foreign {
                     continue;
                 }
                 let sum = sums.rows.entry(known.theirs.clone()).or_insert_with(|| {
-                    let sum = before.rows.get(&known.theirs).cloned();
-                    sum.unwrap_or_else(|| Row {
-                        born: shown.first_born(),
-                        ..Row::default()
-                    })
+                    let sum = before.rows.get(&known.theirs);
+                    sum.map_or_else(|| Row::new(shown.first_born()), Row::without_facts)
                 });
                 known.add_growth(shown.figures, sum);
                 let owner = owners.get(subject);
@@ -208,6 +220,10 @@ impl Foreign {
                     let first = self.first_periods.get(&quota.path);
                     let since = first.copied().unwrap_or_default();
                     known.add_periods(quota.into(), since, batch.taken_ns, sum);
+                    sum.quota = Some(quota.into());
+                }
+                if let Some(owner) = owner {
+                    known.add_facts(owner, sum);
                 }
                 let unnamed = shown.unnamed(batch.taken_ns).map(|it| &it.labels);
                 for ours in [shown.labels].into_iter().chain(unnamed) {
@@ -248,6 +264,32 @@ impl Foreign {
     }
 }
 
+impl Row {
+    fn new(born: Born) -> Self {
+        Self {
+            born,
+            ..Self::default()
+        }
+    }
+
+    /// Returns the sums, without the facts that each batch sets again.
+    fn without_facts(&self) -> Self {
+        Self {
+            quota: None,
+            ..self.clone()
+        }
+    }
+}
+
+impl From<&QuotaRow> for Quota {
+    fn from(row: &QuotaRow) -> Self {
+        Self {
+            cpus: row.cpus,
+            period_us: Some(row.period_ns / 1000).filter(|us| *us > 0),
+        }
+    }
+}
+
 impl Known {
     fn new(theirs: String) -> Self {
         Self {
@@ -255,6 +297,7 @@ impl Known {
             counters: Counters::default(),
             events: EventCounters::default(),
             periods: None,
+            is_counted: false,
             sequence: 0,
         }
     }
@@ -268,6 +311,19 @@ impl Known {
         };
         let (_, periods) = sum.periods.get_or_insert((born, Periods::default()));
         periods.add_growth(now, before);
+    }
+
+    /// Adds the owner's facts.
+    fn add_facts(&mut self, owner: &Owner, sum: &mut Row) {
+        let container = owner.container.as_ref();
+        let image = container.and_then(|it| it.image.as_deref());
+        if let Some(image) = image {
+            sum.image = Some(image.into());
+        }
+        if container.is_some() && owner.pod.is_some() {
+            let containers = sum.containers.get_or_insert(0);
+            *containers += u64::from(!std::mem::replace(&mut self.is_counted, true));
+        }
     }
 
     /// Adds the row's growth since the last batch. The array contains the current figures, and how
@@ -296,7 +352,12 @@ fn quota_of<'a>(owner: &Owner, quotas: &HashMap<&str, &'a QuotaRow>) -> Option<&
 
 /// Returns the labels that the other exporter would give a row; empty if that exporter has no such
 /// rows.
-fn translate(exporter: ForeignExporter, subject: &Subject, owner: &Owner) -> String {
+fn translate(
+    exporter: ForeignExporter,
+    machine: &Machine,
+    subject: &Subject,
+    owner: &Owner,
+) -> String {
     let container = owner.container.as_ref();
     let pod = owner.pod.as_ref();
     let name = container.and_then(|it| it.name.as_deref());
@@ -323,11 +384,22 @@ fn translate(exporter: ForeignExporter, subject: &Subject, owner: &Owner) -> Str
                     format!("/{runtime}/{name}")
                 }
             };
-            joined(&[("container_id", &path)])
+            in_coroot(machine, &[("container_id", &path)])
         }
-        (ForeignExporter::Coroot, Subject::Unit(_)) => joined(&[("container_id", &owner.path)]),
+        (ForeignExporter::Coroot, Subject::Unit(_)) => {
+            in_coroot(machine, &[("container_id", &owner.path)])
+        }
         _ => String::new(),
     }
+}
+
+/// Returns these labels and those of the machine, which Coroot needs to find the pod of a container.
+fn in_coroot(machine: &Machine, labels: &[(&str, &str)]) -> String {
+    let machine = [
+        ("machine_id", machine.machine_id.as_str()),
+        ("system_uuid", machine.system_uuid.as_str()),
+    ];
+    joined(&[&machine, labels].concat())
 }
 
 /// Returns the name that Docker gave the container; `None` if cAdvisor shows the id instead.
@@ -345,6 +417,12 @@ pub(super) fn write(
     part: &mut dyn FnMut(Vec<u8>),
 ) {
     let ours = |metric: &&ForeignMetric| metric.exporter == names.exporter;
+    let machine = &*names.machine;
+    let node = match names.exporter {
+        ForeignExporter::Cadvisor => String::new(),
+        ForeignExporter::Coroot => in_coroot(machine, &[]),
+    };
+    let node = [node.as_str(), ""];
     for metric in FOREIGN_METRICS.iter().filter(ours) {
         let ForeignOffer::Given(source) = metric.offer else {
             continue;
@@ -357,13 +435,20 @@ pub(super) fn write(
         match source {
             ForeignSource::Cpus => {
                 let cpus = Value::Count(snapshot.node.cpus.into());
-                family.put(snapshot.born(), ["", ""], NO_LABELS, cpus);
+                family.put(snapshot.born(), node, NO_LABELS, cpus);
             }
             ForeignSource::Version => {
                 let own: Own<'_> = (&["version"], &[snapshot.version]);
-                family.put(snapshot.born(), ["", ""], own, Value::Count(1));
+                family.put(snapshot.born(), node, own, Value::Count(1));
             }
-            _ => family.rows(source, names, snapshot),
+            ForeignSource::NodeInfo if !machine.name.is_empty() => {
+                let own = [machine.name.as_str(), &machine.kernel];
+                let own: Own<'_> = (&["hostname", "kernel_version"], &own);
+                family.put(snapshot.born(), node, own, Value::Count(1));
+            }
+            ForeignSource::NodeInfo => {}
+            ForeignSource::Destination(counter) => family.destinations(counter, names),
+            _ => family.rows(source, names, snapshot.measured),
         }
         part(writer.take());
     }
@@ -397,54 +482,68 @@ impl Family<'_> {
         self.writer.pair_sample(born, identity, own, value);
     }
 
-    fn rows(&mut self, source: ForeignSource, names: &ForeignNames, snapshot: &Snapshot) {
-        let own: Own<'_> = match (source, names.exporter) {
-            (ForeignSource::Seconds(_), ForeignExporter::Cadvisor)
-                if self.metric.name == "container_cpu_usage_seconds_total" =>
-            {
-                (&["cpu"], &["total"])
-            }
+    fn rows(&mut self, source: ForeignSource, names: &ForeignNames, measured: Measured) {
+        let own: Own<'_> = match self.metric.name {
+            "container_cpu_usage_seconds_total" => (&["cpu"], &["total"]),
             _ => NO_LABELS,
         };
         for (labels, row) in &names.sums.rows {
-            let (born, value) = match source {
-                ForeignSource::Seconds(counters) => {
-                    if !counters.iter().any(|it| snapshot.measured.has(*it)) {
-                        return;
-                    }
-                    let sum = counters.iter().map(|it| row.counters[*it]).sum();
-                    (row.born, Value::Nanoseconds(sum))
-                }
-                ForeignSource::Events(counter) => {
-                    if !snapshot.measured.has(counter) {
-                        return;
-                    }
-                    (row.born, Value::Count(row.events[counter]))
-                }
-                ForeignSource::Periods | ForeignSource::ThrottledPeriods => {
-                    let Some((born, periods)) = row.periods else {
-                        continue;
-                    };
-                    let value = match source {
-                        ForeignSource::Periods => periods.all,
-                        _ => periods.throttled,
-                    };
-                    (born, Value::Count(value))
-                }
-                _ => break,
+            let image = row.image.as_deref().map(|image| [image]);
+            let own: Own<'_> = match (source, &image) {
+                (ForeignSource::Image, Some(image)) => (&["image"], image),
+                _ => own,
             };
-            self.put(born, [labels, ""], own, value);
+            if let Some((born, value)) = row.value(source, measured) {
+                self.put(born, [labels, ""], own, value);
+            }
         }
-        let ForeignSource::Destination(counter) = source else {
-            return;
-        };
+    }
+
+    fn destinations(&mut self, counter: DestinationCounter, names: &ForeignNames) {
         for ([labels, partner], destination) in &names.sums.destinations {
             let amount = destination.counters[counter];
             let value = match counter {
                 DestinationCounter::ConnectNs => Value::Nanoseconds(amount),
                 _ => Value::Count(amount),
             };
-            self.put(destination.born, [labels, partner], own, value);
+            self.put(destination.born, [labels, partner], NO_LABELS, value);
         }
+    }
+}
+
+impl Row {
+    /// Returns the value, and when its series began. Returns `None` if the row has no such value.
+    fn value(&self, source: ForeignSource, measured: Measured) -> Option<(Born, Value)> {
+        let value = match source {
+            ForeignSource::Seconds(counters) => {
+                let is_measured = counters.iter().any(|it| measured.has(*it));
+                let sum = counters.iter().map(|it| self.counters[*it]).sum();
+                is_measured.then_some(Value::Nanoseconds(sum))?
+            }
+            ForeignSource::Events(counter) => {
+                let count = Value::Count(self.events[counter]);
+                measured.has(counter).then_some(count)?
+            }
+            ForeignSource::Periods => return self.periods_by(|periods| periods.all),
+            ForeignSource::ThrottledPeriods => return self.periods_by(|it| it.throttled),
+            ForeignSource::Period => Value::Count(self.quota?.period_us?),
+            ForeignSource::Quota => {
+                let quota = self.quota?;
+                Value::Count((quota.cpus * quota.period_us? as f64).round() as u64)
+            }
+            ForeignSource::CpuLimit => Value::Float(self.quota?.cpus),
+            ForeignSource::Image => self.image.as_ref().map(|_| Value::Count(1))?,
+            ForeignSource::Restarts => Value::Count(self.containers?.saturating_sub(1)),
+            ForeignSource::Destination(_)
+            | ForeignSource::Cpus
+            | ForeignSource::NodeInfo
+            | ForeignSource::Version => return None,
+        };
+        Some((self.born, value))
+    }
+
+    fn periods_by(&self, count: impl FnOnce(Periods) -> u64) -> Option<(Born, Value)> {
+        let (born, periods) = self.periods?;
+        Some((born, Value::Count(count(periods))))
     }
 }

@@ -16,6 +16,7 @@ use noctule_model::{
 
 use super::budget::Table;
 use super::energy::Energy;
+use super::machine::Machine;
 use super::snapshot::Snapshot;
 use super::text::{Value, push_label};
 use super::view::Born;
@@ -31,6 +32,7 @@ const STATE: &str = "running";
 #[derive(Debug)]
 pub(super) struct Kepler {
     node_name: Arc<str>,
+    machine: Arc<Machine>,
     rows: Rows,
     before: Option<Before>,
 }
@@ -46,6 +48,7 @@ struct Before {
 #[derive(Clone, Debug)]
 pub(super) struct Names {
     node_name: Arc<str>,
+    machine: Arc<Machine>,
     /// Time since the previous batch; `None` in the first batch.
     tick_seconds: Option<f64>,
     usage: Option<f64>,
@@ -75,9 +78,10 @@ impl Names {
 }
 
 impl Kepler {
-    pub(super) fn new(node_name: &str) -> Self {
+    pub(super) fn new(node_name: &str, machine: Arc<Machine>) -> Self {
         Self {
             node_name: node_name.into(),
+            machine,
             rows: Rows::default(),
             before: None,
         }
@@ -105,6 +109,7 @@ impl Kepler {
         let length = before.map(|it| batch.taken_ns.saturating_sub(it.taken_ns));
         let names = Names {
             node_name: name,
+            machine: self.machine.clone(),
             tick_seconds: length.filter(|ns| *ns > 0).map(|ns| ns as f64 / 1e9),
             usage: before.and_then(|before| usage(&before.node, &batch.node)),
             zones: zones.clone(),
@@ -239,6 +244,14 @@ impl Family<'_> {
                 }
             }
             KeplerSource::JoulesOf(kind) => self.zones_of(kind, names, energy, born),
+            KeplerSource::CpuInfo => {
+                for processor in &names.machine.processors {
+                    let values = processor.each_ref().map(String::as_str);
+                    let labels = self.metric.labels().iter().copied().zip(values);
+                    let labels = joined(&labels.collect::<Vec<_>>());
+                    self.put(born, &labels, (&[], &[]), Value::Count(1));
+                }
+            }
             _ => {}
         }
     }
@@ -286,7 +299,7 @@ impl Family<'_> {
                         self.put(row.born, identity, own, value);
                     }
                 }
-                KeplerSource::UsageRatio => {}
+                KeplerSource::UsageRatio | KeplerSource::CpuInfo => {}
             }
         }
     }
