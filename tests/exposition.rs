@@ -20,6 +20,7 @@ mod clients;
 mod fair;
 mod guarded;
 mod memory;
+mod pressure;
 mod prometheus;
 
 const OPEN: &str = "application/openmetrics-text;version=1.0.0";

@@ -12,6 +12,7 @@ mod group_files;
 mod ledger;
 mod life;
 mod memory;
+mod pressures;
 mod quotas;
 mod rooms;
 mod settings;
@@ -23,6 +24,7 @@ pub use energy::{Clock, CpuWatts, Meters, Moment, NOT_DISCHARGED, NOTHING_COUNTE
 pub use events::EventSource;
 pub use life::CgroupLife;
 pub use memory::{Memory, MemoryFiles, Mounted};
+pub use pressures::Pressures;
 pub use quotas::Quotas;
 pub use rooms::Rooms;
 pub use settings::{CpuNumbers, CpuTimes, SettingFiles, ThreadTimes};

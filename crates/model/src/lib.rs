@@ -31,6 +31,7 @@ mod metric;
 mod named;
 mod owner;
 mod package;
+mod pressure;
 mod quota;
 mod reason;
 mod release;
@@ -76,6 +77,7 @@ pub use metric::{
 };
 pub use owner::{CgroupEvent, Container, ContainerRole, Owner, Pod, Runtime, Subject};
 pub use package::{ByPackage, PackageRow, PackageUse};
+pub use pressure::{Stall, Stalls};
 pub use quota::QuotaRow;
 pub use reason::{
     Affinity, CpuWeight, IdleGroup, QuotaUse, RealTime, Reason, ReasonCulprit, Rivals, Settings,

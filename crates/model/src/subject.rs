@@ -4,7 +4,8 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use crate::{
-    Counters, DestinationCounters, Events, Histogram, Joules, Owner, Subject, VerdictKind, Waiting,
+    Counters, DestinationCounters, Events, Histogram, Joules, Owner, Stalls, Subject, VerdictKind,
+    Waiting,
 };
 
 /// Figures of one subject. Subjects do not overlap: their sum is the node's total.
@@ -42,6 +43,8 @@ pub struct SubjectRow {
     /// Verdict on the last judged window. `None` before the first window ends, and if no verdicts
     /// are computed (`Judge::mark` of noctule-analysis).
     pub verdict: Option<VerdictKind>,
+    /// Pressure of the subject's outermost cgroup since the agent started, if it is read.
+    pub stalls: Stalls,
 }
 
 impl SubjectRow {
@@ -61,6 +64,7 @@ impl SubjectRow {
             all_destinations: DestinationCounters::default(),
             blame: Vec::new(),
             verdict: None,
+            stalls: Stalls::default(),
         }
     }
 }

@@ -14,7 +14,8 @@ use std::time::{Duration, Instant};
 use anyhow::Result;
 use noctule_analysis::{Attribution, LearnedIdle, Missing, Rollup, Selection};
 use noctule_collect::{
-    CgroupLife, CpuSource, EventSource, Memory, Meters, Moment, Quotas, Rooms, SettingFiles,
+    CgroupLife, CpuSource, EventSource, Memory, Meters, Moment, Pressures, Quotas, Rooms,
+    SettingFiles,
 };
 use noctule_identity::Registry;
 use noctule_kernel::{
@@ -91,6 +92,8 @@ pub(crate) struct Pipeline {
     /// The threads of waiting groups, and the CPUs on which they may run; `None` if no verdicts are
     /// needed.
     rooms: Option<Rooms>,
+    /// Pressure of containers and units; `None` if no metric needs it, or the kernel has none.
+    pressures: Option<Pressures>,
     attribution: Attribution,
     rollup: Rollup,
     released: Vec<CgroupId>,
@@ -146,6 +149,10 @@ impl Pipeline {
             ..Scope::default()
         };
         let mut this = Self::load(config, &scope, Shown::All)?;
+        this.pressures = config.metrics.names.foreign().and_then(|_| {
+            let existing = this.registry.owners();
+            Pressures::new(this.cgroup_mount.clone(), existing.map(|it| &**it))
+        });
         this.narrow(&scope)?;
         if keeps {
             this.list_existing(to_disk)?;
@@ -258,6 +265,7 @@ impl Pipeline {
             quotas,
             memory,
             rooms: judges.then(|| rooms(&facts)),
+            pressures: None,
             life,
             meters,
             zone_warnings: ZoneWarnings::default(),
@@ -576,6 +584,9 @@ impl Pipeline {
         }
         self.attribution.apply(batch);
         self.rollup.apply(batch);
+        if let Some(pressures) = &self.pressures {
+            pressures.read(batch);
+        }
         Ok(())
     }
 

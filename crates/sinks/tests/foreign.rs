@@ -19,6 +19,7 @@ fn batch() -> Batch {
         row.counters[Counter::Wait(Cause::Throttle)] = 2_000_000_000;
         row.counters[Counter::Wait(Cause::Neighbour)] = 1_000_000_000;
         row.all_destinations[DestinationCounter::Connects] += 1;
+        row.stalls = [Some(5_000_000_000); 6];
         if row.owner.container.is_some() {
             batch.quotas.push(quota(&row.owner, 30, 9));
         }
@@ -89,6 +90,9 @@ fn every_name_that_is_offered_is_there_and_no_other() {
     let mut unmeasured = batch();
     unmeasured.measured = Measured::NONE;
     unmeasured.quotas.clear();
+    for row in &mut unmeasured.subjects {
+        row.stalls = [None; 6];
+    }
     let text = render(&unmeasured, Some(ForeignExporter::Cadvisor));
     assert!(!text.contains("\ncontainer_"), "{text}");
 }
@@ -182,6 +186,47 @@ fn periods_are_counted_from_the_first_batch_or_the_birth_of_the_quota() {
     batch.quotas.push(quota);
     let text = text(&batch);
     assert_eq!(samples(&text, "container_cpu_cfs_periods_total")[0].1, 3.0);
+}
+
+#[test]
+fn pressure_continues_over_the_groups_of_a_row_and_has_the_lines_of_the_kernel() {
+    let mut exporter = Exporter::new(Options {
+        foreign: Some(ForeignExporter::Cadvisor),
+        ..Options::default()
+    });
+    let mut waiting = |batch: &Batch| {
+        let text = exporter.observe(batch).render(Exposition::Classic, 0);
+        sum(&samples(
+            &text,
+            "container_pressure_cpu_waiting_seconds_total",
+        ))
+    };
+    let mut batch = batch();
+    let set = |batch: &mut Batch, line: usize, seconds: Option<u64>| {
+        for row in &mut batch.subjects {
+            row.stalls[line] = seconds.map(|it| it * 1_000_000_000);
+        }
+    };
+    assert_eq!(waiting(&batch), 5.0);
+    set(&mut batch, 0, Some(8));
+    assert_eq!(waiting(&batch), 8.0);
+    // The group was removed, and another one with the same names follows.
+    set(&mut batch, 0, None);
+    assert_eq!(waiting(&batch), 8.0);
+    set(&mut batch, 0, Some(2));
+    assert_eq!(waiting(&batch), 10.0);
+
+    // Before Linux 5.13, groups have no line `full` for the CPU.
+    set(&mut batch, 1, None);
+    let text = render(&batch, Some(ForeignExporter::Coroot));
+    let kinds = |resource: &str| {
+        let name = format!("container_resources_{resource}_pressure_waiting_seconds_total");
+        let samples = samples(&text, &name);
+        let has = |kind: &str| samples.iter().any(|(labels, _)| labels.contains(kind));
+        ["kind=\"some\"", "kind=\"full\""].map(has)
+    };
+    assert_eq!(kinds("cpu"), [true, false]);
+    assert_eq!(kinds("io"), [true, true]);
 }
 
 #[test]

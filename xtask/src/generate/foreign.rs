@@ -22,6 +22,10 @@ names.
   series of kube-state-metrics.
 - cAdvisor also has a series for each cgroup above the containers, which includes its descendants. noctule has none:
   sum the containers, or use `noctule_node_*` for the machine.
+- Pressure is the kernel's own figure (PSI), from the files of cgroup v2, counted since the agent started. On cgroup v1
+  and on kernels without PSI these series are absent. They cannot be split by cause: the kernel counts the time in which
+  any thread waited, and noctule's waits are sums over threads. If a group is removed, its pressure since the last batch
+  is lost.
 - Do not scrape cAdvisor and noctule in the same job: their names are equal.
 - A container above the cardinality limit has no series here. It is included in the row `_overflow` of
   `noctule_container_*`.
@@ -47,6 +51,10 @@ metrics below in addition to those of [metrics.md](metrics.md). The names are th
 - Coroot counts the bytes that a program reads and writes with one of thirteen system calls; noctule counts the bytes
   that the socket transferred.
 - noctule includes loopback destinations and ephemeral ports. Coroot omits both.
+- Pressure is the kernel's own figure (PSI), from the files of cgroup v2, counted since the agent started. On cgroup v1
+  and on kernels without PSI these series are absent. They cannot be split by cause: the kernel counts the time in which
+  any thread waited, and noctule's waits are sums over threads. If a group is removed, its pressure since the last batch
+  is lost.
 ";
 
 pub(super) fn cadvisor() -> String {

@@ -1,13 +1,13 @@
 //! Metric names of cAdvisor and Coroot, exported for existing dashboards and rules.
 
 use super::Kind;
-use crate::{Cause, Counter, DestinationCounter, EventCounter};
+use crate::{BlockClass, Cause, Counter, DestinationCounter, EventCounter, Stall};
 
 use ForeignExporter::{Cadvisor, Coroot};
 use ForeignOffer::{Given, Not};
 use ForeignSource::{
     CpuLimit, Cpus, Destination, Events, Image, NodeInfo, Period, Periods, Quota, Restarts,
-    Seconds, ThrottledPeriods, Version,
+    Seconds, Stalled, ThrottledPeriods, Version,
 };
 
 /// The exporter that defines a name.
@@ -32,6 +32,8 @@ pub enum ForeignSource {
     Periods,
     /// Periods in which the CPU quota ran out.
     ThrottledPeriods,
+    /// Totals of the kernel's pressure stall information, with the label `kind` for Coroot.
+    Stalled(&'static [Stall]),
     /// Length of the CPU quota's period in microseconds.
     Period,
     /// The CPU quota per period in microseconds.
@@ -107,6 +109,11 @@ const fn not(exporter: ForeignExporter, name: &'static str, why: &'static str) -
 const CPU: &[Counter] = &[Counter::CpuTime];
 const THROTTLED: &[Counter] = &[Counter::Wait(Cause::Throttle)];
 const WAITS: &[Counter] = &Counter::WAITS;
+/// Waits for block I/O, which the kernel's delay accounting also counts.
+const DISK: &[Counter] = &[
+    Counter::Blocked(BlockClass::Disk),
+    Counter::Blocked(BlockClass::Writeback),
+];
 
 const NO_MEMORY: &str = "memory is not measured";
 const NO_DISK: &str = "disks and file systems are not measured";
@@ -114,8 +121,6 @@ const NO_INTERFACES: &str =
     "interfaces are not measured: see `noctule_container_tcp_bytes_total` for TCP";
 const NO_SPLIT: &str = "the scheduler's CPU time is not split into user and system time";
 const NO_SPEC: &str = "limits and other settings are not exported: `noctule why` shows them";
-const NO_PRESSURE: &str =
-    "PSI is not exported: `noctule why` shows it; see `noctule_container_sched_wait_seconds_total`";
 const NO_PROTOCOLS: &str = "the contents of connections are not read";
 const NO_RUNTIMES: &str = "language runtimes are not inspected";
 const NO_FACTS: &str = "the metric describes the machine: use node_exporter";
@@ -132,6 +137,12 @@ pub const FOREIGN_METRICS: &[ForeignMetric] = &[
     given(Cadvisor, "container_cpu_schedstat_run_seconds_total", Seconds(CPU), "CPU time, including threads that have exited."),
     given(Cadvisor, "container_cpu_schedstat_runqueue_seconds_total", Seconds(WAITS), "Time that threads were runnable but not running, including threads that have exited."),
     given(Cadvisor, "container_oom_events_total", Events(EventCounter::OomKills), "Processes killed by the OOM killer."),
+    given(Cadvisor, "container_pressure_cpu_waiting_seconds_total", Stalled(&[Stall::CpuSome]), "Time in which at least one thread of the container waited for a CPU."),
+    given(Cadvisor, "container_pressure_cpu_stalled_seconds_total", Stalled(&[Stall::CpuFull]), "Time in which threads waited for a CPU and none ran. Since Linux 5.13."),
+    given(Cadvisor, "container_pressure_io_waiting_seconds_total", Stalled(&[Stall::IoSome]), "Time in which at least one thread of the container waited for block I/O."),
+    given(Cadvisor, "container_pressure_io_stalled_seconds_total", Stalled(&[Stall::IoFull]), "Time in which threads waited for block I/O and none ran."),
+    given(Cadvisor, "container_pressure_memory_waiting_seconds_total", Stalled(&[Stall::MemorySome]), "Time in which at least one thread of the container waited for memory."),
+    given(Cadvisor, "container_pressure_memory_stalled_seconds_total", Stalled(&[Stall::MemoryFull]), "Time in which threads waited for memory and none ran."),
     given(Cadvisor, "container_spec_cpu_quota", Quota, "CPU quota per period, in microseconds; only for containers with a quota."),
     given(Cadvisor, "container_spec_cpu_period", Period, "Length of the CPU quota's period, in microseconds; only for containers with a quota."),
     given(Cadvisor, "machine_cpu_cores", Cpus, "Number of online CPUs."),
@@ -145,7 +156,6 @@ pub const FOREIGN_METRICS: &[ForeignMetric] = &[
     not(Cadvisor, "container_fs_*", NO_DISK),
     not(Cadvisor, "container_blkio_device_usage_total", NO_DISK),
     not(Cadvisor, "container_network_*", NO_INTERFACES),
-    not(Cadvisor, "container_pressure_*", NO_PRESSURE),
     not(Cadvisor, "container_processes", "processes are counted when they start and end: see `noctule_container_process_starts_total`"),
     not(Cadvisor, "container_threads", "threads are not counted"),
     not(Cadvisor, "container_threads_max", NO_SPEC),
@@ -165,6 +175,10 @@ pub const FOREIGN_METRICS: &[ForeignMetric] = &[
     given(Coroot, "container_resources_cpu_usage_seconds_total", Seconds(CPU), "CPU time of the container."),
     given(Coroot, "container_resources_cpu_delay_seconds_total", Seconds(WAITS), "Time that threads were runnable but not running, including threads that have exited."),
     given(Coroot, "container_resources_cpu_throttled_seconds_total", Seconds(THROTTLED), "Time that threads were throttled by the CPU quota. Coroot counts the time of throttled run queues instead."),
+    given(Coroot, "container_resources_cpu_pressure_waiting_seconds_total", Stalled(&[Stall::CpuSome, Stall::CpuFull]), "Time in which at least one thread waited for a CPU (`kind=\"some\"`), and in which none ran meanwhile (`full`, since Linux 5.13)."),
+    given(Coroot, "container_resources_io_pressure_waiting_seconds_total", Stalled(&[Stall::IoSome, Stall::IoFull]), "Time in which at least one thread waited for block I/O (`kind=\"some\"`), and in which none ran meanwhile (`full`)."),
+    given(Coroot, "container_resources_memory_pressure_waiting_seconds_total", Stalled(&[Stall::MemorySome, Stall::MemoryFull]), "Time in which at least one thread waited for memory (`kind=\"some\"`), and in which none ran meanwhile (`full`)."),
+    given(Coroot, "container_resources_disk_delay_seconds_total", Seconds(DISK), "Time that threads were blocked by block I/O: the classes `disk` and `writeback` of blocked time. Coroot also includes waits for evicted pages, which are in the class `memory`."),
     given(Coroot, "container_oom_kills_total", Events(EventCounter::OomKills), "Processes killed by the OOM killer. The series starts at 0, so the first kill shows as an increase."),
     given(Coroot, "container_net_tcp_successful_connects_total", Destination(DestinationCounter::Connects), "Connections established."),
     given(Coroot, "container_net_tcp_failed_connects_total", Destination(DestinationCounter::Failures), "Failed connection attempts, including those abandoned by the program."),
@@ -179,10 +193,10 @@ pub const FOREIGN_METRICS: &[ForeignMetric] = &[
     given(Coroot, "node_resources_cpu_logical_cores", Cpus, "Number of online CPUs."),
     given(Coroot, "node_agent_info", Version, "Version of noctule, as a label. The value is always 1."),
     not(Coroot, "container_application_type", NO_PROTOCOLS),
-    not(Coroot, "container_resources_cpu_pressure_waiting_seconds_total", NO_PRESSURE),
-    not(Coroot, "container_resources_memory_*", NO_MEMORY),
+    not(Coroot, "container_resources_memory_rss_bytes", NO_MEMORY),
+    not(Coroot, "container_resources_memory_cache_bytes", NO_MEMORY),
+    not(Coroot, "container_resources_memory_limit_bytes", NO_SPEC),
     not(Coroot, "container_resources_disk_*", NO_DISK),
-    not(Coroot, "container_resources_io_pressure_waiting_seconds_total", NO_PRESSURE),
     not(Coroot, "container_resources_gpu_*", NO_GPU),
     not(Coroot, "container_net_tcp_listen_info", "events contain the listening addresses: `noctule events --kind tcp`"),
     not(Coroot, "container_net_tcp_active_connections", "open connections are not counted by destination: see `noctule_container_tcp_connections`"),

@@ -68,6 +68,11 @@ impl<'a> Shown<'a> {
         self.unnamed.map_or(self.born, |unnamed| unnamed.born)
     }
 
+    /// Returns whether a part of the figures is counted in the overflow row.
+    pub(super) fn was_overflowed(&self) -> bool {
+        self.figures[1].counters != Counters::default()
+    }
+
     /// Returns the series without a name while some scrapers may not have read their last values.
     pub(super) fn unnamed(&self, at: u64) -> Option<&'a Unnamed> {
         self.unnamed.filter(|it| it.is_kept(at))

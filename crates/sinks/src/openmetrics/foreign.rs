@@ -11,7 +11,7 @@ use std::sync::Arc;
 use noctule_model::{
     Batch, Counters, DestinationCounter, DestinationCounters, EventCounters, FOREIGN_METRICS,
     ForeignExporter, ForeignMetric, ForeignOffer, ForeignSource, Kind, Measured, Owner, QuotaRow,
-    Runtime, Subject,
+    Runtime, Stall, Stalls, Subject, SubjectRow,
 };
 
 use super::budget::Table;
@@ -75,6 +75,8 @@ struct Known {
     events: EventCounters,
     /// Periods of the row's quota; `None` if the row has never had a quota.
     periods: Option<Periods>,
+    /// Pressure in the last batch that had it.
+    stalls: Stalls,
     /// Whether the row is counted in [`Row::containers`].
     is_counted: bool,
     sequence: u64,
@@ -96,6 +98,8 @@ struct Row {
     events: EventCounters,
     /// Quota periods, and when their series began. A quota can be set after the row began.
     periods: Option<(Born, Periods)>,
+    /// Pressure, and when its series began.
+    stalls: [Option<(Born, u64)>; Stall::COUNT],
     /// The quota now.
     quota: Option<Quota>,
     image: Option<Arc<str>>,
@@ -131,7 +135,10 @@ impl ForeignNames {
         let destinations = self.sums.destinations.values().map(|it| it.born);
         let rows = self.sums.rows.values();
         let periods = rows.clone().filter_map(|row| Some(row.periods?.0));
-        rows.map(|row| row.born).chain(periods).chain(destinations)
+        let stalls = rows.clone().flat_map(|row| row.stalls.iter().flatten());
+        let stalls = stalls.map(|(born, _)| *born);
+        let rows = rows.map(|row| row.born);
+        rows.chain(periods).chain(stalls).chain(destinations)
     }
 }
 
@@ -188,20 +195,26 @@ impl Foreign {
         sums: &mut Sums,
     ) -> HashMap<Arc<str>, Arc<str>> {
         let sequence = self.sequence;
-        let owners: HashMap<&Subject, &Owner> = batch
+        let rows: HashMap<&Subject, &SubjectRow> = batch
             .subjects
             .iter()
-            .map(|row| (&row.subject, &*row.owner))
+            .map(|row| (&row.subject, row))
             .collect();
         let mut translated = HashMap::new();
         for table in tables {
             for (subject, shown) in table.shown() {
+                let row = rows.get(subject);
                 if !self.known.contains_key(subject) {
-                    let Some(owner) = owners.get(subject) else {
+                    let Some(row) = row else {
                         continue;
                     };
-                    let theirs = translate(self.exporter, &self.machine, subject, owner);
-                    self.known.insert(subject.clone(), Known::new(theirs));
+                    let theirs = translate(self.exporter, &self.machine, subject, &row.owner);
+                    let mut known = Known::new(theirs);
+                    if shown.was_overflowed() {
+                        // The growth until now belongs to the overflow row, as for other figures.
+                        known.stalls = row.stalls;
+                    }
+                    self.known.insert(subject.clone(), known);
                 }
                 let Some(known) = self.known.get_mut(subject) else {
                     continue;
@@ -215,15 +228,15 @@ impl Foreign {
                     sum.map_or_else(|| Row::new(shown.first_born()), Row::without_facts)
                 });
                 known.add_growth(shown.figures, sum);
-                let owner = owners.get(subject);
-                if let Some(quota) = owner.and_then(|it| quota_of(it, quotas)) {
-                    let first = self.first_periods.get(&quota.path);
-                    let since = first.copied().unwrap_or_default();
-                    known.add_periods(quota.into(), since, batch.taken_ns, sum);
-                    sum.quota = Some(quota.into());
-                }
-                if let Some(owner) = owner {
-                    known.add_facts(owner, sum);
+                if let Some(row) = row {
+                    if let Some(quota) = quota_of(&row.owner, quotas) {
+                        let first = self.first_periods.get(&quota.path);
+                        let since = first.copied().unwrap_or_default();
+                        known.add_periods(quota.into(), since, batch.taken_ns, sum);
+                        sum.quota = Some(quota.into());
+                    }
+                    known.add_stalls(&row.stalls, batch.taken_ns, sum);
+                    known.add_facts(&row.owner, sum);
                 }
                 let unnamed = shown.unnamed(batch.taken_ns).map(|it| &it.labels);
                 for ours in [shown.labels].into_iter().chain(unnamed) {
@@ -272,6 +285,14 @@ impl Row {
         }
     }
 
+    /// Returns the birth of a series that the row gets in the batch taken at this time.
+    fn born_now(&self, taken_ns: u64) -> Born {
+        Born {
+            began_ns: taken_ns,
+            ..self.born
+        }
+    }
+
     /// Returns the sums, without the facts that each batch sets again.
     fn without_facts(&self) -> Self {
         Self {
@@ -297,6 +318,7 @@ impl Known {
             counters: Counters::default(),
             events: EventCounters::default(),
             periods: None,
+            stalls: Stalls::default(),
             is_counted: false,
             sequence: 0,
         }
@@ -305,12 +327,20 @@ impl Known {
     /// Adds the periods since the last batch that had any, or since `first` if none had.
     fn add_periods(&mut self, now: Periods, first: Periods, taken_ns: u64, sum: &mut Row) {
         let before = self.periods.replace(now).unwrap_or(first);
-        let born = Born {
-            began_ns: taken_ns,
-            ..sum.born
-        };
+        let born = sum.born_now(taken_ns);
         let (_, periods) = sum.periods.get_or_insert((born, Periods::default()));
         periods.add_growth(now, before);
+    }
+
+    /// Adds the pressure since the last batch that had it. A smaller value belongs to a new group
+    /// of the row, such as that of a restarted unit.
+    fn add_stalls(&mut self, now: &Stalls, taken_ns: u64, sum: &mut Row) {
+        let born = sum.born_now(taken_ns);
+        for ((now, before), sum) in now.iter().zip(&mut self.stalls).zip(&mut sum.stalls) {
+            let Some(now) = *now else { continue };
+            let before = before.replace(now).unwrap_or(0);
+            sum.get_or_insert((born, 0)).1 += now.checked_sub(before).unwrap_or(now);
+        }
     }
 
     /// Adds the owner's facts.
@@ -448,6 +478,7 @@ pub(super) fn write(
             }
             ForeignSource::NodeInfo => {}
             ForeignSource::Destination(counter) => family.destinations(counter, names),
+            ForeignSource::Stalled(stalls) => family.stalls(stalls, names),
             _ => family.rows(source, names, snapshot.measured),
         }
         part(writer.take());
@@ -499,6 +530,21 @@ impl Family<'_> {
         }
     }
 
+    fn stalls(&mut self, stalls: &[Stall], names: &ForeignNames) {
+        for (labels, row) in &names.sums.rows {
+            for stall in stalls {
+                let kind = [stall.name()];
+                let own: Own<'_> = match names.exporter {
+                    ForeignExporter::Cadvisor => NO_LABELS,
+                    ForeignExporter::Coroot => (&["kind"], &kind),
+                };
+                if let Some((born, ns)) = row.stalls[*stall as usize] {
+                    self.put(born, [labels, ""], own, Value::Nanoseconds(ns));
+                }
+            }
+        }
+    }
+
     fn destinations(&mut self, counter: DestinationCounter, names: &ForeignNames) {
         for ([labels, partner], destination) in &names.sums.destinations {
             let amount = destination.counters[counter];
@@ -535,6 +581,7 @@ impl Row {
             ForeignSource::Image => self.image.as_ref().map(|_| Value::Count(1))?,
             ForeignSource::Restarts => Value::Count(self.containers?.saturating_sub(1)),
             ForeignSource::Destination(_)
+            | ForeignSource::Stalled(_)
             | ForeignSource::Cpus
             | ForeignSource::NodeInfo
             | ForeignSource::Version => return None,
