@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use rustix::process::Pid;
 use serde_json::{Value, json};
@@ -20,23 +20,19 @@ use super::support::cgroup::Group;
 use super::support::container::{Bundle, Container, Wish, hex_id, pod_uid};
 use super::support::expect::state;
 use super::support::load::Load;
-use super::support::prometheus::Prometheus;
+use super::support::prometheus::{Prometheus, unix_now};
 use super::support::{self, Part, StopAtEnd, wait_until};
 
 const COOKBOOK: &str = include_str!("../docs/promql.md");
+const COROOT: &str = include_str!("exposition/coroot.yml");
 
 /// Enables every measurement. Energy comes from a model if there is no meter.
 const CONFIG: &str = "[collect]\nprogram_cost = \"on\"\n[energy.model]\nidle_watts = 5\n\
-    busy_watts = 20\n[verdicts]\nwindow_seconds = 2\n";
+    busy_watts = 20\n[verdicts]\nwindow_seconds = 2\n[metrics]\nnames = \"coroot\"\n";
 
 fn deploy(folder: &str) -> PathBuf {
     let deploy = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../deploy");
     deploy.join(folder)
-}
-
-fn unix_now() -> f64 {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH);
-    now.expect("after 1970").as_secs_f64()
 }
 
 /// The loads of the scene: a container and a unit on one CPU, a group with a quota, one with
@@ -72,11 +68,17 @@ impl Scene {
             &json!({
                 "io.kubernetes.cri.container-name": "cart",
                 "io.kubernetes.cri.container-type": "container",
+                "io.kubernetes.cri.image-name": "registry.example/cart:1",
                 "io.kubernetes.cri.sandbox-name": "shop-1",
                 "io.kubernetes.cri.sandbox-namespace": "prod",
             }),
         );
-        let container = Wish::burn(&id, &format!("/kubepods/pod{}/{id}", pod_uid())).create();
+        // A limit that is never reached.
+        let wish = Wish {
+            cpus: Some(64.0),
+            ..Wish::burn(&id, &format!("/kubepods/pod{}/{id}", pod_uid()))
+        };
+        let container = wish.create();
         let agent = Agent::start(&["--interval", "200ms", "--config", text(&config)]);
         let rules = deploy("prometheus/rules.yml");
         let server = Prometheus::scraping_with(agent.address(), Some(&rules), &[]);
@@ -274,6 +276,21 @@ fn cookbook(scene: &Scene) -> Vec<Question<'_>> {
     questions
 }
 
+/// Returns Coroot's queries in this list.
+fn coroot<'a>(scene: &'a Scene, list: &str) -> Vec<Question<'a>> {
+    let all: Value = serde_yaml_ng::from_str(&COROOT.replace("$RANGE", "1m")).expect("YAML");
+    let queries = all[list].as_array().expect("queries").iter();
+    let has_pressure = scene.backup.folder().join("cpu.pressure").exists();
+    let queries = queries.filter(|query| query["needs"] != "psi" || has_pressure);
+    let question = |query: &Value| Question {
+        place: format!("coroot.yml: {}", query["name"]),
+        query: query["expr"].as_str().expect("an expression").to_owned(),
+        server: &scene.server,
+        expected: Expected::Some,
+    };
+    queries.map(question).collect()
+}
+
 /// Returns queries for the names that the recording rules define.
 fn recorded(scene: &Scene) -> Vec<Question<'_>> {
     let rules = fs::read_to_string(deploy("prometheus/rules.yml")).expect("the rules");
@@ -375,11 +392,16 @@ fn cookbook_and_dashboard_queries_are_answered() {
         let mut questions = cookbook(&scene);
         questions.extend(recorded(&scene));
         questions.extend(dashboards(&scene));
+        questions.extend(coroot(&scene, "queries"));
         if state("tcp_events") == "off" {
             // The kernel supports no TCP events, so these series do not exist.
             questions.retain(|question| !question.query.contains("_tcp_"));
         }
         ask(questions);
+        for question in coroot(&scene, "without_data") {
+            let answer = question.server.query(&question.query, unix_now());
+            assert!(answer.is_empty(), "{}: {answer:?}", question.place);
+        }
         // Prometheus scrapes the agent in both formats. On a busy machine a response may be late
         // and fail.
         for server in [&scene.server, &scene.native] {

@@ -1,21 +1,15 @@
 //! Tests that a real Prometheus computes the CPU use that the kernel accounts.
 
 use std::thread;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use serde_json::{Value, json};
 use tempfile::NamedTempFile;
 
 use crate::support::agent::Agent;
 use crate::support::container::{Bundle, Container, Wish, hex_id, pod_uid};
-use crate::support::prometheus::Prometheus;
+use crate::support::prometheus::{Prometheus, unix_now};
 use crate::support::{self, assert_close, wait_until};
-
-/// Returns seconds since 1970, the clock of Prometheus.
-fn unix_now() -> f64 {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH);
-    now.expect("after 1970").as_secs_f64()
-}
 
 /// Returns the value of a result.
 fn value(result: &Value) -> f64 {

@@ -4,11 +4,17 @@ use std::fs;
 use std::sync::atomic::AtomicBool;
 use std::thread;
 
+use serde_json::{Value, json};
+
 use super::super::support::agent::{Agent, Sample};
 use super::super::support::burner::Burner;
+use super::super::support::container::{Bundle, Wish, hex_id, pod_uid};
+use super::super::support::prometheus::{Prometheus, unix_now};
 use super::super::support::tmux::Terminal;
-use super::super::support::{self, NOCTULE, StopAtEnd, wait_for};
+use super::super::support::{self, NOCTULE, StopAtEnd, wait_for, wait_until};
 use super::{Machine, errors, uj, zone};
+
+const DASHBOARD: &str = include_str!("../exposition/kepler.yml");
 
 fn agent(machine: &Machine, more: &[&str]) -> Agent {
     let config = machine.config();
@@ -22,6 +28,18 @@ fn kepler_names_have_the_same_joules() {
     let machine = Machine::new();
     let stop = AtomicBool::new(false);
     let burner = Burner::named(b"kepler-burner");
+    let id = hex_id();
+    let _bundle = Bundle::write(
+        &id,
+        &json!({
+            "io.kubernetes.cri.container-name": "cart",
+            "io.kubernetes.cri.container-type": "container",
+            "io.kubernetes.cri.sandbox-name": "shop-1",
+            "io.kubernetes.cri.sandbox-namespace": "prod",
+        }),
+    );
+    let container = Wish::burn(&id, &format!("/kubepods/pod{}/{id}", pod_uid())).create();
+    container.start();
     thread::scope(|scope| {
         let _stop = StopAtEnd(&stop);
         scope.spawn(|| machine.run_meters(&stop));
@@ -61,7 +79,41 @@ fn kepler_names_have_the_same_joules() {
             let ours = get("noctule_process_energy_joules_total", &process);
             assert_close(get("kepler_process_cpu_joules_total", &process), ours);
         }
+        ask_dashboard(&agent, &pid);
     });
+}
+
+/// Asks a Prometheus that scrapes the agent all queries of Kepler's dashboard.
+fn ask_dashboard(agent: &Agent, pid: &str) {
+    let server = Prometheus::scraping(agent.address());
+    let variables = [
+        ("$job", "noctule"),
+        ("${process}", pid),
+        ("$namespace", ".*"),
+        ("$pod", ".*"),
+        ("$node", ".*"),
+        ("$zone", ".*"),
+        ("$container", ".*"),
+    ];
+    let filled = variables
+        .iter()
+        .fold(DASHBOARD.to_owned(), |text, (name, value)| {
+            text.replace(name, value)
+        });
+    let dashboard: Value = serde_yaml_ng::from_str(&filled).expect("YAML");
+    let list = |name: &str| dashboard[name].as_array().expect("a list").iter();
+    let text = |item: &Value, key: &str| item[key].as_str().expect("text").to_owned();
+    for variable in list("variables") {
+        let (label, selector) = (text(variable, "label"), text(variable, "selector"));
+        wait_until(&text(variable, "name"), || {
+            !server.label_values(&label, &selector).is_empty()
+        });
+    }
+    let has_data = |query: &Value| !server.query(&text(query, "expr"), unix_now()).is_empty();
+    for query in list("queries") {
+        wait_until(&text(query, "name"), || has_data(query));
+    }
+    assert!(!list("without_data").any(has_data));
 }
 
 fn assert_close(one: f64, other: f64) {

@@ -29,8 +29,8 @@ pub(crate) struct Wish {
     pub(crate) cgroup: Option<String>,
     /// Script for the container's shell.
     pub(crate) script: String,
-    /// CPU limit in CPUs, with a weight high enough for the container to reach the limit on a busy
-    /// machine.
+    /// CPU limit in CPUs. Below one CPU, the weight is high enough for the container to reach the
+    /// limit on a busy machine.
     pub(crate) cpus: Option<f64>,
 }
 
@@ -140,7 +140,8 @@ impl Wish {
         }
         if let Some(cpus) = self.cpus {
             let quota = (cpus * 100_000.0) as u64;
-            let cpu = json!({"quota": quota, "period": 100_000, "shares": 262_144});
+            let shares = if cpus < 1.0 { 262_144 } else { 1024 };
+            let cpu = json!({"quota": quota, "period": 100_000, "shares": shares});
             spec["linux"]["resources"]["cpu"] = cpu;
         }
         spec

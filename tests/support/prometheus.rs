@@ -5,11 +5,18 @@ use std::io::Write as _;
 use std::net::{TcpListener, TcpStream};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use serde_json::Value;
 use tempfile::TempDir;
 
 use super::http::request;
+
+/// Returns seconds since 1970, the clock of Prometheus.
+pub(crate) fn unix_now() -> f64 {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH);
+    now.expect("after 1970").as_secs_f64()
+}
 
 /// Returns whether promtool accepts an exposition, and promtool's output, which is empty for a
 /// perfect exposition.
