@@ -28,6 +28,7 @@ from google.protobuf.json_format import MessageToDict
 from opentelemetry import semconv
 from opentelemetry.proto.collector.logs.v1 import logs_service_pb2, logs_service_pb2_grpc
 from opentelemetry.proto.collector.metrics.v1 import metrics_service_pb2, metrics_service_pb2_grpc
+from opentelemetry.semconv import schemas
 
 REQUESTS = {
     "metrics": (
@@ -59,10 +60,11 @@ def conventions():
 
 
 UNITS, KEYS = conventions()
+SCHEMAS = {schema.value for schema in schemas.Schemas}
 
 
 def strange(signal, message):
-    """Lists deviations from the semantic conventions. Skips log records, whose keys are defined in docs/json.md."""
+    """Lists deviations from the semantic conventions."""
     found = []
 
     def keys(attributes):
@@ -74,7 +76,12 @@ def strange(signal, message):
     resources = message.resource_metrics if signal == "metrics" else message.resource_logs
     for resource in resources:
         keys(resource.resource.attributes)
-        scopes = resource.scope_metrics if signal == "metrics" else []
+        scopes = resource.scope_metrics if signal == "metrics" else resource.scope_logs
+        urls = [resource.schema_url, *(scope.schema_url for scope in scopes)]
+        found.extend(f"schema {url}" for url in urls if url not in SCHEMAS)
+        for record in (record for scope in scopes for record in getattr(scope, "log_records", [])):
+            keys(record.attributes)
+        scopes = scopes if signal == "metrics" else []
         for metric in (metric for scope in scopes for metric in scope.metrics):
             if not metric.name.startswith("noctule.") and UNITS.get(metric.name) != metric.unit:
                 found.append(f"metric {metric.name} with unit {metric.unit}")

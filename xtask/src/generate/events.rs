@@ -9,9 +9,10 @@ const HEAD: &str = "\
 
 # Fields of events
 
-This page lists the fields of each kind of event. They are the same in `noctule events --json`, in the file of
-`noctule run --events` and in OTLP. [json.md](json.md#events) describes the fields that every event has: its time,
-its process and its owner. A field with an unknown value is absent.
+This page lists the fields of each kind of event. They are the same in `noctule events --json` and in the file of
+`noctule run --events`. In OTLP, keys that the semantic conventions do not define have the prefix `noctule.`.
+[json.md](json.md#events) describes the fields that every event has: its time, its process and its owner. A field with
+an unknown value is absent.
 ";
 
 pub(super) fn page() -> String {

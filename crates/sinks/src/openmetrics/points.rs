@@ -13,7 +13,7 @@ use crate::otlp::messages::{
     self, Buckets, CUMULATIVE, ExponentialHistogram, ExponentialPoint, Gauge, KeyValue,
     MetricsRequest, NumberPoint, Resource, ResourceMetrics, ScopeMetrics, Sum,
 };
-use crate::otlp::{Identity, REQUEST_BYTES, Request, of_labels, scope};
+use crate::otlp::{Identity, REQUEST_BYTES, Request, SCHEMA_URL, of_labels, scope};
 
 /// Time between the start of a sum and its point of value 0. In OTLP, a point at the start itself
 /// would mean that the start is unknown.
@@ -207,7 +207,9 @@ impl Requests<'_> {
             scopes: vec![ScopeMetrics {
                 scope: Some(scope(&self.identity.version)),
                 metrics: points.metrics,
+                schema_url: SCHEMA_URL.to_owned(),
             }],
+            schema_url: SCHEMA_URL.to_owned(),
         };
         let size = resource.encoded_len() + 8;
         if self.bytes > 0 && self.bytes + size > REQUEST_BYTES {

@@ -14,11 +14,46 @@ use super::messages::{
     Value,
 };
 use super::resource::{of_group, of_owner};
-use super::{Identity, REQUEST_BYTES, Request, scope};
+use super::{Identity, REQUEST_BYTES, Request, SCHEMA_URL, scope};
 use crate::events::{event_line, event_value};
 
 /// The event name of a changed verdict.
 const VERDICT: &str = "noctule.verdict";
+
+/// Keys of events that the semantic conventions define, sorted.
+const CONVENTIONAL: &[&str] = &[
+    "container.id",
+    "container.name",
+    "container.runtime.name",
+    "dns.question.name",
+    "error.type",
+    "event.name",
+    "file.directory",
+    "file.mode",
+    "file.path",
+    "file.symbolic_link.target_path",
+    "k8s.namespace.name",
+    "k8s.pod.name",
+    "k8s.pod.uid",
+    "network.local.address",
+    "network.local.port",
+    "network.peer.address",
+    "network.peer.port",
+    "network.transport",
+    "network.type",
+    "process.command_args",
+    "process.executable.name",
+    "process.executable.path",
+    "process.exit.code",
+    "process.linux.cgroup",
+    "process.parent_pid",
+    "process.pid",
+    "process.real_user.id",
+    "process.user.id",
+    "process.working_directory",
+    "thread.name",
+    "user.id",
+];
 
 /// Severity, with OpenTelemetry's numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -120,7 +155,8 @@ impl EventRecords {
         let known = |key: &str| resource.iter().any(|it| it.key == key);
         let own = event_value(event).into_iter();
         let own = own.filter(|(key, _)| key != "time_unix_nano" && !known(key));
-        let attributes = own.filter_map(|(key, value)| Some(KeyValue::new(key, any(value)?)));
+        let attributes =
+            own.filter_map(|(key, value)| Some(KeyValue::new(attribute_key(key), any(value)?)));
         let record = Draft {
             name: event.what.name(),
             time_unix_ns: event.time_unix_ns,
@@ -208,7 +244,9 @@ impl EventRecords {
                 scopes: vec![ScopeLogs {
                     scope: Some(scope.clone()),
                     records,
+                    schema_url: SCHEMA_URL.to_owned(),
                 }],
+                schema_url: SCHEMA_URL.to_owned(),
             }
         });
         let message = LogsRequest {
@@ -295,6 +333,16 @@ fn verdict(
         },
         body: escape(&answer(&row.party.name(level), &reason)),
         attributes,
+    }
+}
+
+/// Returns the attribute for a key of an event. The conventions reserve their namespaces, so a key
+/// that they do not define gets noctule's namespace.
+fn attribute_key(key: String) -> String {
+    let is_defined = CONVENTIONAL.binary_search(&key.as_str()).is_ok();
+    match is_defined || key.starts_with("noctule.") {
+        true => key,
+        false => format!("noctule.{key}"),
     }
 }
 
@@ -412,7 +460,7 @@ mod tests {
         assert_eq!((oom.event_name.as_str(), oom.severity), ("oom.kill", 17));
         let has = |pair: KeyValue| oom.attributes.contains(&pair);
         assert!(has(KeyValue::text(
-            "memory.rss_bytes",
+            "noctule.memory.rss_bytes",
             u64::MAX.to_string()
         )));
         assert!(has(KeyValue::text("event.name", "oom.kill")));
@@ -423,6 +471,11 @@ mod tests {
         )));
         assert!(oom.attributes.iter().all(|it| it.key != "systemd.unit"));
         assert!(records.take().is_empty());
+    }
+
+    #[test]
+    fn conventional_keys_are_sorted() {
+        assert!(CONVENTIONAL.is_sorted());
     }
 
     #[test]

@@ -81,6 +81,8 @@ pub(crate) struct ResourceMetrics {
     pub(crate) resource: Option<Resource>,
     #[prost(message, repeated, tag = "2")]
     pub(crate) scopes: Vec<ScopeMetrics>,
+    #[prost(string, tag = "3")]
+    pub(crate) schema_url: String,
 }
 
 #[derive(Clone, PartialEq, Message)]
@@ -89,6 +91,8 @@ pub(crate) struct ScopeMetrics {
     pub(crate) scope: Option<Scope>,
     #[prost(message, repeated, tag = "2")]
     pub(crate) metrics: Vec<Metric>,
+    #[prost(string, tag = "3")]
+    pub(crate) schema_url: String,
 }
 
 /// Exactly one of the last three fields is set.
@@ -183,6 +187,8 @@ pub(crate) struct ResourceLogs {
     pub(crate) resource: Option<Resource>,
     #[prost(message, repeated, tag = "2")]
     pub(crate) scopes: Vec<ScopeLogs>,
+    #[prost(string, tag = "3")]
+    pub(crate) schema_url: String,
 }
 
 #[derive(Clone, PartialEq, Message)]
@@ -191,6 +197,8 @@ pub(crate) struct ScopeLogs {
     pub(crate) scope: Option<Scope>,
     #[prost(message, repeated, tag = "2")]
     pub(crate) records: Vec<LogRecord>,
+    #[prost(string, tag = "3")]
+    pub(crate) schema_url: String,
 }
 
 #[derive(Clone, PartialEq, Message)]

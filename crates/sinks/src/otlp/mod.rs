@@ -33,6 +33,9 @@ pub struct Request {
 /// Approximate size of a request. gRPC receivers accept 4 MiB by default, after decompression.
 pub const REQUEST_BYTES: usize = 2 << 20;
 
+/// The version of the semantic conventions whose names are used.
+pub(crate) const SCHEMA_URL: &str = "https://opentelemetry.io/schemas/1.44.0";
+
 /// Name of the instrumentation scope.
 pub(crate) const SCOPE: &str = "noctule";
 
