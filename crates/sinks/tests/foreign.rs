@@ -138,6 +138,13 @@ fn values_are_those_of_our_own_names() {
     assert!(units.iter().any(|(labels, _)| *labels == unit), "{units:?}");
     let of_node = format!("{machine},hostname=\"bat-1\",kernel_version=\"6.12.0\"}}");
     assert_eq!(samples(&text, "node_info"), [(of_node.as_str(), 1.0)]);
+    let modes = samples(&text, "node_resources_cpu_usage_seconds_total");
+    let ours =
+        ["cpu", "cpu_idle"].map(|it| samples(&text, &format!("noctule_node_{it}_seconds_total")));
+    assert_eq!(
+        modes[0].1 + modes[1].1,
+        ours.map(|it| sum(&it)).iter().sum::<f64>()
+    );
     let [(image, _)] = samples(&text, "container_info")[..] else {
         panic!("{text}");
     };

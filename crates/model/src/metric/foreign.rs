@@ -6,8 +6,8 @@ use crate::{BlockClass, Cause, Counter, DestinationCounter, EventCounter, Stall}
 use ForeignExporter::{Cadvisor, Coroot};
 use ForeignOffer::{Given, Not};
 use ForeignSource::{
-    CpuLimit, Cpus, Destination, Events, Image, NodeInfo, Period, Periods, Quota, Restarts,
-    Seconds, Stalled, ThrottledPeriods, Version,
+    CpuLimit, CpuModes, Cpus, Destination, Events, Image, NodeInfo, Period, Periods, Quota,
+    Restarts, Seconds, Stalled, ThrottledPeriods, Uptime, Version,
 };
 
 /// The exporter that defines a name.
@@ -46,6 +46,10 @@ pub enum ForeignSource {
     Restarts,
     /// CPUs of the node.
     Cpus,
+    /// CPU time of the node by `mode`.
+    CpuModes,
+    /// Time since the node booted.
+    Uptime,
     /// The node's name and kernel, as labels.
     NodeInfo,
     /// Version of the agent.
@@ -84,7 +88,7 @@ const fn given(
     help: &'static str,
 ) -> ForeignMetric {
     let kind = match source {
-        Cpus | CpuLimit | Image | NodeInfo | Period | Quota | Version => Kind::Gauge,
+        Cpus | CpuLimit | Image | NodeInfo | Period | Quota | Uptime | Version => Kind::Gauge,
         _ => Kind::Counter,
     };
     ForeignMetric {
@@ -190,6 +194,8 @@ pub const FOREIGN_METRICS: &[ForeignMetric] = &[
     given(Coroot, "container_info", Image, "Image of the container, as a label. The value is always 1. `systemd_triggered_by` and `systemd_type` are absent."),
     given(Coroot, "container_restarts_total", Restarts, "Containers in Kubernetes pods that replaced a container of the same name. Kubernetes creates a new container for each restart. Other runtimes restart the same container, which noctule does not count."),
     given(Coroot, "node_info", NodeInfo, "Name of the node and release of its kernel, as labels. The value is always 1."),
+    given(Coroot, "node_uptime_seconds", Uptime, "Time since the node booted."),
+    given(Coroot, "node_resources_cpu_usage_seconds_total", CpuModes, "CPU time by `mode`: `busy` (of processes; noctule does not distinguish user and system time), `idle`, and `irq` (with softirqs) and `steal` where the kernel accounts them separately."),
     given(Coroot, "node_resources_cpu_logical_cores", Cpus, "Number of online CPUs."),
     given(Coroot, "node_agent_info", Version, "Version of noctule, as a label. The value is always 1."),
     not(Coroot, "container_application_type", NO_PROTOCOLS),
@@ -213,8 +219,6 @@ pub const FOREIGN_METRICS: &[ForeignMetric] = &[
     not(Coroot, "container_nodejs_event_loop_blocked_time_seconds_total", NO_RUNTIMES),
     not(Coroot, "container_dotnet_*", NO_RUNTIMES),
     not(Coroot, "node_cloud_info", NO_FACTS),
-    not(Coroot, "node_uptime_seconds", NO_FACTS),
-    not(Coroot, "node_resources_cpu_usage_seconds_total", "CPU time is not split by mode: see `noctule_node_cpu_seconds_total` and `noctule_node_cpu_idle_seconds_total`"),
     not(Coroot, "node_resources_memory_*", NO_FACTS),
     not(Coroot, "node_resources_disk_*", NO_FACTS),
     not(Coroot, "node_resources_gpu_*", NO_GPU),

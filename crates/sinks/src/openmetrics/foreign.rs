@@ -9,9 +9,9 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use noctule_model::{
-    Batch, Counters, DestinationCounter, DestinationCounters, EventCounters, FOREIGN_METRICS,
-    ForeignExporter, ForeignMetric, ForeignOffer, ForeignSource, Kind, Measured, Owner, QuotaRow,
-    Runtime, Stall, Stalls, Subject, SubjectRow,
+    Batch, Counter, Counters, DestinationCounter, DestinationCounters, EventCounters,
+    FOREIGN_METRICS, ForeignExporter, ForeignMetric, ForeignOffer, ForeignSource, Kind, Measured,
+    Owner, QuotaRow, Runtime, Stall, Stalls, Subject, SubjectRow,
 };
 
 use super::budget::Table;
@@ -126,6 +126,8 @@ struct Destination {
 pub(super) struct ForeignNames {
     exporter: ForeignExporter,
     machine: Arc<Machine>,
+    /// `None` in recordings without the time of boot.
+    uptime_ns: Option<u64>,
     sums: Arc<Sums>,
 }
 
@@ -181,6 +183,8 @@ impl Foreign {
         ForeignNames {
             exporter: self.exporter,
             machine: self.machine.clone(),
+            uptime_ns: (batch.boot_unix_ns > 0)
+                .then(|| batch.time_unix_ns.saturating_sub(batch.boot_unix_ns)),
             sums: self.sums.clone(),
         }
     }
@@ -477,6 +481,12 @@ pub(super) fn write(
                 family.put(snapshot.born(), node, own, Value::Count(1));
             }
             ForeignSource::NodeInfo => {}
+            ForeignSource::Uptime => {
+                if let Some(ns) = names.uptime_ns {
+                    family.put(snapshot.born(), node, NO_LABELS, Value::Nanoseconds(ns));
+                }
+            }
+            ForeignSource::CpuModes => family.cpu_modes(node, snapshot),
             ForeignSource::Destination(counter) => family.destinations(counter, names),
             ForeignSource::Stalled(stalls) => family.stalls(stalls, names),
             _ => family.rows(source, names, snapshot.measured),
@@ -526,6 +536,26 @@ impl Family<'_> {
             };
             if let Some((born, value)) = row.value(source, measured) {
                 self.put(born, [labels, ""], own, value);
+            }
+        }
+    }
+
+    /// The modes add up to the time of all CPUs, except for time that the kernel does not account.
+    fn cpu_modes(&mut self, identity: [&str; 2], snapshot: &Snapshot) {
+        if !snapshot.measured.has(Counter::CpuTime) {
+            return;
+        }
+        let node = &snapshot.node;
+        let modes = [
+            ("busy", Some(node.total[Counter::CpuTime])),
+            ("idle", Some(node.idle_ns)),
+            ("irq", node.interrupt_ns),
+            ("steal", node.steal_ns),
+        ];
+        for (mode, ns) in modes {
+            if let Some(ns) = ns {
+                let own: Own<'_> = (&["mode"], &[mode]);
+                self.put(snapshot.born(), identity, own, Value::Nanoseconds(ns));
             }
         }
     }
@@ -583,6 +613,8 @@ impl Row {
             ForeignSource::Destination(_)
             | ForeignSource::Stalled(_)
             | ForeignSource::Cpus
+            | ForeignSource::CpuModes
+            | ForeignSource::Uptime
             | ForeignSource::NodeInfo
             | ForeignSource::Version => return None,
         };
