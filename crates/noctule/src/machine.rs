@@ -6,6 +6,7 @@ use std::path::Path;
 use noctule_sinks::openmetrics::Machine;
 
 use crate::config::Host;
+use crate::rights::Reading;
 
 /// Files with the id of the system, in the order in which coroot-node-agent tries them.
 const MACHINE_ID: [&str; 2] = ["/etc/machine-id", "/var/lib/dbus/machine-id"];
@@ -23,7 +24,11 @@ const PROCESSOR: [&str; 5] = [
 /// system.
 pub(crate) fn read(host: &Host) -> Machine {
     let text = |path: &Path| fs::read_to_string(path).unwrap_or_default();
-    let system_uuid = text(&host.sys.join("class/dmi/id/product_uuid"));
+    let system_uuid = {
+        // Only root may read this file.
+        let _reading = host.has_usual_roots().then(Reading::begin);
+        text(&host.sys.join("class/dmi/id/product_uuid"))
+    };
     let ids = MACHINE_ID.map(|path| text(Path::new(path)));
     let machine_id = ids.iter().find(|id| !id.trim().is_empty());
     let machine_id = machine_id.unwrap_or(&system_uuid);
