@@ -27,7 +27,7 @@ names.
   any thread waited, and noctule's waits are sums over threads. If a group is removed, its pressure since the last batch
   is lost.
 - Do not scrape cAdvisor and noctule in the same job: their names are equal.
-- A container above the cardinality limit has no series here. It is included in the row `_overflow` of
+- A container above the cardinality limit has no series here. Such a container is included in the row `_overflow` of
   `noctule_container_*`.
 ";
 

@@ -16,7 +16,8 @@ and the totals of 0.7 to 0.9 whose meaning is well defined.
 
 The names are Kepler's, but the values are noctule's ([energy.md](energy.md)):
 
-- Idle energy is an estimate. It is not derived from the share of time in which no CPU was busy. Total = active + idle.
+- Idle energy is an estimate, which is not derived from the share of time in which no CPU was busy. Total = active +
+  idle.
 - Rows below the node have active energy only (`mode=\"dynamic\"` in the names of 0.7).
 - `zone` is the kind of zone: `package`, `core`, `dram`, `psys`, `platform`. All zones of a kind are summed, and their
   `path` is then `aggregated-package`, as in 0.11.
