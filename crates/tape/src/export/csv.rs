@@ -1,5 +1,5 @@
 //! Writes a table as CSV. Lists are written as JSON, bytes as hexadecimal digits, and times in
-//! microseconds.
+//! microseconds. Text that a spreadsheet would interpret as a formula has an apostrophe in front.
 
 use std::fs::File;
 use std::io;
@@ -30,7 +30,7 @@ impl Rows for Table {
             for column in batch.columns() {
                 match value(column, row) {
                     Value::Null => self.0.write_field("")?,
-                    Value::String(text) => self.0.write_field(text)?,
+                    Value::String(text) => self.0.write_field(without_formula(text))?,
                     other => self.0.write_field(other.to_string())?,
                 }
             }
@@ -41,6 +41,15 @@ impl Rows for Table {
 
     fn close(mut self: Box<Self>) -> io::Result<()> {
         self.0.flush()
+    }
+}
+
+/// Returns the text with an apostrophe in front if a spreadsheet would interpret it as a formula.
+/// Text with a leading apostrophe also gets one, so that readers can undo this.
+fn without_formula(text: String) -> String {
+    match text.starts_with(['=', '+', '-', '@', '\t', '\r', '\'']) {
+        true => format!("'{text}"),
+        false => text,
     }
 }
 
@@ -78,5 +87,26 @@ fn value(array: &ArrayRef, row: usize) -> Value {
             Value::Object(pairs.collect::<Map<_, _>>())
         }
         other => format!("({other})").into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn text_is_no_formula_in_a_spreadsheet() {
+        let cases = [
+            ("=1+1", "'=1+1"),
+            ("-bash", "'-bash"),
+            ("@sum", "'@sum"),
+            ("\t=1", "'\t=1"),
+            ("'quoted'", "''quoted'"),
+            ("/usr/bin/a=b", "/usr/bin/a=b"),
+            ("", ""),
+        ];
+        for (text, written) in cases {
+            assert_eq!(without_formula(text.to_owned()), written);
+        }
     }
 }
