@@ -48,60 +48,73 @@ impl Asleep {
                 () if is_in(&["mem_cgroup_oom_synchronize"]) => Self::MemoryLimit,
                 // The parent of a vfork sleeps uninterruptibly.
                 () if is_in(&["kernel_clone", "wait_for_vfork_done", "_do_fork"]) => Self::Child,
-                () if state != 'S' => Self::Uninterruptible,
-                () if is_in(&[
-                    "locks_lock_inode_wait",
-                    "flock_lock",
-                    "posix_lock",
-                    "fcntl_setlk",
-                ]) =>
-                {
-                    Self::FileLock
-                }
-                () if is_in(&["futex_"]) => Self::Futex,
-                () if is_in(&[
-                    "ep_poll",
-                    "do_epoll_wait",
-                    "poll_schedule_timeout",
-                    "do_sys_poll",
-                    "do_select",
-                    "do_poll",
-                    "io_cqring_wait",
-                    "read_events",
-                    "inet_csk_accept",
-                ]) =>
-                {
-                    Self::Requests
-                }
-                () if is_in(&[
-                    "pipe_read",
-                    "anon_pipe_read",
-                    "unix_stream",
-                    "__skb_wait",
-                    "sk_wait_data",
-                    "wait_woken",
-                    "n_tty_read",
-                    "inotify_read",
-                    "eventfd_read",
-                ]) =>
-                {
-                    Self::Input
-                }
-                () if is_in(&["do_wait", "kernel_wait4", "kernel_waitid"]) => Self::Child,
-                () if is_in(&["hrtimer_nanosleep", "do_nanosleep", "common_nsleep"]) => Self::Timer,
-                () if is_in(&[
-                    "do_sigtimedwait",
-                    "sigsuspend",
-                    "do_pause",
-                    "__do_sys_pause",
-                ]) =>
-                {
-                    Self::Signal
-                }
-                () => Self::Other,
+                () => match (state, Self::interruptible(wchan)) {
+                    ('S', kind) => kind,
+                    // From Linux 6.1 on (f5d39b020809), the freezer of cgroup v1 leaves a thread in
+                    // its interruptible sleep, and /proc shows the thread as uninterruptible.
+                    ('D', kind) if kind != Self::Other => Self::Frozen,
+                    _ => Self::Uninterruptible,
+                },
             },
             _ => return None,
         })
+    }
+
+    /// Returns the kind of an interruptible sleep in this kernel function.
+    fn interruptible(wchan: &str) -> Self {
+        let is_in = |begins: &[&str]| begins.iter().any(|begin| wchan.starts_with(begin));
+        match () {
+            () if is_in(&[
+                "locks_lock_inode_wait",
+                "flock_lock",
+                "posix_lock",
+                "fcntl_setlk",
+            ]) =>
+            {
+                Self::FileLock
+            }
+            () if is_in(&["futex_"]) => Self::Futex,
+            () if is_in(&[
+                "ep_poll",
+                "do_epoll_wait",
+                "poll_schedule_timeout",
+                "do_sys_poll",
+                "do_select",
+                "do_poll",
+                "io_cqring_wait",
+                "read_events",
+                "inet_csk_accept",
+            ]) =>
+            {
+                Self::Requests
+            }
+            () if is_in(&[
+                "pipe_read",
+                "anon_pipe_read",
+                "unix_stream",
+                "__skb_wait",
+                "sk_wait_data",
+                "wait_woken",
+                "n_tty_read",
+                "inotify_read",
+                "eventfd_read",
+            ]) =>
+            {
+                Self::Input
+            }
+            () if is_in(&["do_wait", "kernel_wait4", "kernel_waitid"]) => Self::Child,
+            () if is_in(&["hrtimer_nanosleep", "do_nanosleep", "common_nsleep"]) => Self::Timer,
+            () if is_in(&[
+                "do_sigtimedwait",
+                "sigsuspend",
+                "do_pause",
+                "__do_sys_pause",
+            ]) =>
+            {
+                Self::Signal
+            }
+            () => Self::Other,
+        }
     }
 
     /// Returns whether the thread waits for something outside the process and its clients.
@@ -143,7 +156,11 @@ mod tests {
             ('D', "__refrigerator", Some(Asleep::Frozen)),
             ('S', "do_freezer_trap", Some(Asleep::Frozen)),
             ('D', "mem_cgroup_oom_synchronize", Some(Asleep::MemoryLimit)),
+            ('D', "hrtimer_nanosleep", Some(Asleep::Frozen)),
+            ('D', "ep_poll", Some(Asleep::Frozen)),
             ('D', "folio_wait_bit_common", Some(Asleep::Uninterruptible)),
+            ('D', "0", Some(Asleep::Uninterruptible)),
+            ('I', "worker_thread", Some(Asleep::Uninterruptible)),
             ('D', "kernel_clone", Some(Asleep::Child)),
             ('S', "futex_do_wait", Some(Asleep::Futex)),
             ('S', "hrtimer_nanosleep", Some(Asleep::Timer)),
