@@ -172,6 +172,10 @@ fn a_sleeping_group_is_idle_and_a_stopped_one_stopped() {
     let answer = support::json(&["why", &path, "--json", "--for", "500ms"]);
     assert_eq!(answer["asleep"][0]["kind"], "stopped", "{answer}");
     assert_eq!(answer["asleep"][0]["process.pid"], load.pid(), "{answer}");
+    // The file depends on the kernel's configuration.
+    let is_known = std::fs::exists("/proc/self/sched").expect("procfs");
+    let since = &answer["asleep"][0]["since_run_seconds"];
+    assert_eq!(since.is_number(), is_known, "{answer}");
     let begin = format!("{path}: stopped: none of its ");
     let words = answer["answer"].as_str().expect("words");
     assert!(

@@ -216,6 +216,7 @@ impl SettingFiles {
     pub fn asleep(&self, path: &str) -> Vec<AsleepThreads> {
         let mut found: BTreeMap<Asleep, AsleepThreads> = BTreeMap::new();
         let mut read = 0;
+        let now = last_run_ns(&self.root.join("proc/thread-self/sched"));
         for pid in self.processes(path) {
             let tasks = fs::read_dir(self.root.join(format!("proc/{pid}/task")));
             for task in tasks.into_iter().flatten().flatten().take(THREADS - read) {
@@ -235,8 +236,12 @@ impl SettingFiles {
                     threads: 0,
                     pid,
                     wchan,
+                    since_run_ns: None,
                 });
                 known.threads += 1;
+                let ran = last_run_ns(&task.path().join("sched"));
+                let since = now.zip(ran).map(|(now, ran)| now.saturating_sub(ran));
+                known.since_run_ns = known.since_run_ns.into_iter().chain(since).min();
             }
         }
         let mut found: Vec<AsleepThreads> = found.into_values().collect();
@@ -332,6 +337,19 @@ fn numbers(list: &str) -> impl Iterator<Item = u32> {
     parts.flatten().collect::<Vec<u32>>().into_iter()
 }
 
+/// Returns the time at which a thread last ran, on the scheduler's clock, in nanoseconds. The clock
+/// of a CPU excludes interrupts and steal time, so two times are comparable to a few percent. The
+/// file is missing in kernels before 6.15 without `CONFIG_SCHED_DEBUG`.
+fn last_run_ns(file: &Path) -> Option<u64> {
+    let text = fs::read_to_string(file).ok()?;
+    let line = text
+        .lines()
+        .find(|line| line.starts_with("se.exec_start"))?;
+    let (whole, part) = line.rsplit_once(':')?.1.trim().split_once('.')?;
+    let (ms, ns): (u64, u64) = (whole.parse().ok()?, part.parse().ok()?);
+    Some(ms * 1_000_000 + ns)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -410,14 +428,29 @@ mod tests {
             ("proc/8/task/8/stat", "8 (b) T 1 8\n"),
             ("proc/8/task/8/wchan", "do_signal_stop"),
             ("proc/8/task/10/stat", "10 (b) T 1 8\n"),
+            (
+                "proc/thread-self/sched",
+                "a (1)\nse.exec_start  :   9000.000007\n",
+            ),
+            (
+                "proc/8/task/8/sched",
+                "b (8)\nse.exec_start  :   1000.000000\n",
+            ),
+            (
+                "proc/8/task/10/sched",
+                "b (10)\nse.exec_start  :   2000.000002\n",
+            ),
         ]);
         let files = SettingFiles::new(root.path(), &root.path().join("cg"));
         let found = files.asleep("/a");
         let found: Vec<_> = found
             .iter()
-            .map(|it| (it.kind, it.threads, it.pid))
+            .map(|it| (it.kind, it.threads, it.pid, it.since_run_ns))
             .collect();
-        let expected = [(Asleep::Stopped, 2, 8), (Asleep::Requests, 1, 7)];
+        let expected = [
+            (Asleep::Stopped, 2, 8, Some(7_000_000_005)),
+            (Asleep::Requests, 1, 7, None),
+        ];
         assert_eq!(found, expected);
         assert_eq!(files.asleep("/none"), []);
     }

@@ -142,6 +142,9 @@ pub struct AsleepThreads {
     pub pid: u32,
     /// Kernel function in which that thread sleeps, if the kernel reports it.
     pub wchan: Option<String>,
+    /// Time since one of the threads last ran, in nanoseconds; `None` if the kernel does not report
+    /// it.
+    pub since_run_ns: Option<u64>,
 }
 
 #[cfg(test)]

@@ -436,6 +436,7 @@ mod tests {
             threads: 1,
             pid: 4711,
             wchan: None,
+            since_run_ns: None,
         });
         let words = "kill -CONT 4711, unless the stop is intended";
         assert_eq!(advice(&reason).as_deref(), Some(words));

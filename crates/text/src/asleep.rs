@@ -20,10 +20,12 @@ pub fn asleep(name: &str, window_ns: u64, threads: &[AsleepThreads]) -> String {
         _ => "idle",
     };
     let parts: Vec<String> = threads.iter().map(part).collect();
-    let window = duration(window_ns);
+    // Threads whose time is unknown were still at least for the window.
+    let still = threads.iter().map(|it| it.since_run_ns.unwrap_or(0)).min();
+    let still = duration(still.unwrap_or(0).max(window_ns));
     let s = if all == 1 { "" } else { "s" };
     let mut words = format!(
-        "{name}: {state}: none of its {all} thread{s} ran or waited for a CPU in {window}: {}",
+        "{name}: {state}: none of its {all} thread{s} ran or waited for a CPU in the last {still}: {}",
         parts.join(", ")
     );
     if let Some(advice) = held.and_then(release) {
@@ -82,6 +84,7 @@ mod tests {
             threads,
             pid: 4711,
             wchan: Some(wchan.to_owned()),
+            since_run_ns: None,
         }
     }
 
@@ -93,8 +96,8 @@ mod tests {
         ];
         assert_eq!(
             asleep("a", 5_000_000_000, &idle),
-            "a: idle: none of its 3 threads ran or waited for a CPU in 5.00s: 2 waiting for requests \
-            (ep_poll), 1 sleeping until a timer expires (hrtimer_nanosleep)"
+            "a: idle: none of its 3 threads ran or waited for a CPU in the last 5.00s: 2 waiting for \
+            requests (ep_poll), 1 sleeping until a timer expires (hrtimer_nanosleep)"
         );
         let held = [
             threads(Asleep::Futex, 7, "futex_do_wait"),
@@ -102,19 +105,20 @@ mod tests {
         ];
         assert_eq!(
             asleep("a", 5_000_000_000, &held),
-            "a: held by its memory limit: none of its 8 threads ran or waited for a CPU in 5.00s: 7 \
-            waiting for a lock or for work (futex) (futex_do_wait), 1 waiting for memory at the \
+            "a: held by its memory limit: none of its 8 threads ran or waited for a CPU in the last \
+            5.00s: 7 waiting for a lock or for work (futex) (futex_do_wait), 1 waiting for memory at the \
             cgroup's limit (its OOM killer is off) (mem_cgroup_oom_synchronize). Try: raise its \
             memory limit, end one of its processes, or set memory.oom_control to 0"
         );
         let stopped = AsleepThreads {
             wchan: None,
+            since_run_ns: Some(7_500_000_000_000),
             ..threads(Asleep::Stopped, 1, "")
         };
         assert_eq!(
             asleep("a", 5_000_000_000, &[stopped]),
-            "a: stopped: none of its 1 thread ran or waited for a CPU in 5.00s: 1 stopped by a signal. Try: kill \
-             -CONT 4711, unless the stop is intended"
+            "a: stopped: none of its 1 thread ran or waited for a CPU in the last 2h05m: 1 stopped by \
+            a signal. Try: kill -CONT 4711, unless the stop is intended"
         );
     }
 }

@@ -58,6 +58,7 @@ pub fn asleep_json(why: &Why, name: &str, threads: &[AsleepThreads]) -> String {
         threads: it.threads,
         pid: it.pid,
         wchan: it.wchan.clone(),
+        since_run_seconds: it.since_run_ns.map(seconds),
     };
     to_string(&AsleepAnswer {
         window_seconds: seconds(why.report.window_ns),
@@ -92,6 +93,8 @@ struct AsleepJson {
     pid: u32,
     #[serde(skip_serializing_if = "Option::is_none")]
     wchan: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    since_run_seconds: Option<f64>,
 }
 
 #[derive(Serialize)]
