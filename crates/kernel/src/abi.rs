@@ -147,6 +147,13 @@ impl TaskSample {
         self.later_than != 0 && self.later_than == taken_ns as u32
     }
 
+    /// Adds the counters of another sample.
+    pub(crate) fn add(&mut self, other: &Self) {
+        for (to, more) in self.counters.v.iter_mut().zip(other.counters.v) {
+            *to = to.wrapping_add(more);
+        }
+    }
+
     /// Subtracts the CPU time after the moment of the snapshot.
     pub(crate) fn take_out_later(&mut self, taken_ns: u64) {
         if self.grew_after(taken_ns) {

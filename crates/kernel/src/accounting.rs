@@ -424,6 +424,7 @@ impl Accounting {
         snapshot.followed += followed_later.count() as u64;
         snapshot.ended = std::mem::replace(&mut self.ended_later, later);
         snapshot.ended.extend(ended);
+        reaped::take_rest(&self.switch, &mut snapshot);
         let mut late = exits.late;
         late.retain(|late| late.at == taken_ns);
         if !late.is_empty() {

@@ -9,10 +9,12 @@
 use std::thread;
 use std::time::Duration;
 
+use libbpf_rs::{MapCore as _, MapFlags};
 use noctule_model::IdSet;
 use rustix::io::Errno;
 use rustix::process::{Pid, test_kill_process};
 
+use super::Snapshot;
 use crate::abi::{self, CpuSlot, TaskSample, sample_flag};
 use crate::error::Error;
 use crate::skel::switch::SwitchSkel;
@@ -78,7 +80,6 @@ impl Reaped {
         if unread == 0 {
             return Ok(Vec::new());
         }
-        let key = |row: &TaskSample| (row.tgid, row.process_start, row.package);
         let read = rows.iter().filter(|row| row.is(sample_flag::CARRIED));
         let read: IdSet<_> = read.map(key).collect();
         let carried = table::entries(&switch.maps.carried, "reading the table of processes")?;
@@ -99,4 +100,35 @@ impl Reaped {
         }
         Ok(sums)
     }
+}
+
+/// Adds to the records of ended processes the sums that threads carried after the record, and
+/// deletes these sums from the table. This snapshot has read them, and the next one would report
+/// them as the usage of another process.
+pub(super) fn take_rest(switch: &SwitchSkel<'static>, snapshot: &mut Snapshot) {
+    let gone = snapshot.tasks.iter();
+    let gone = gone.filter(|row| row.is(sample_flag::GONE));
+    let gone: IdSet<_> = gone.map(key).collect();
+    let table = &switch.maps.carried;
+    for ended in &mut snapshot.ended {
+        let (tgid, start, package) = key(ended);
+        if !gone.contains(&(tgid, start, package)) {
+            continue;
+        }
+        let place = [tgid, package].map(u32::to_ne_bytes);
+        let place = [place.as_flattened(), &start.to_ne_bytes()].concat();
+        let rest = table.lookup(&place, MapFlags::ANY).ok().flatten();
+        let rest = rest.and_then(|it| abi::plain::<TaskSample>(&it));
+        // If the sums grew after the moment, the next snapshot takes them.
+        if let Some(rest) = rest.filter(|it| !it.grew_after(snapshot.taken_ns))
+            && table.delete(&place).is_ok()
+        {
+            ended.add(&rest);
+        }
+    }
+}
+
+/// Returns the process and the package of a row.
+fn key(row: &TaskSample) -> (u32, u64, u32) {
+    (row.tgid, row.process_start, row.package)
 }
