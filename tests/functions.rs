@@ -164,6 +164,7 @@ fn missing_functions_are_named() {
         ),
         ("uprobe:libc.so.6", "a file and one of its functions"),
         ("uprobe:/none/such:main", "there is no file /none/such"),
+        ("uprobe:/dev/null:main", "/dev/null is not a regular file"),
         (
             "kprobe:vfs_reda",
             "this kernel has no function vfs_reda; did you mean vfs_read?",

@@ -7,7 +7,6 @@ mod otlp;
 mod rings;
 mod tape;
 
-use std::fs;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -18,6 +17,7 @@ use noctule_model::Level;
 use serde::Deserialize;
 
 use crate::args::{self, RunArgs};
+use crate::bounded;
 use crate::exit::Usage;
 use energy::EnergyConfig;
 pub(crate) use energy::Host;
@@ -206,7 +206,7 @@ impl Config {
             return Ok(Self::default());
         };
         let place = || Usage(format!("configuration {}", path.display()));
-        let text = fs::read_to_string(path).with_context(place)?;
+        let text = bounded::settings(path).with_context(place)?;
         let config = Self::parse(&text).with_context(place)?;
         config.check().with_context(place)?;
         Ok(config)

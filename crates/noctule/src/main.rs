@@ -4,6 +4,7 @@
 //! (the only module that names concrete components) -> `commands`.
 
 mod args;
+mod bounded;
 mod changes;
 mod commands;
 mod config;

@@ -1,7 +1,7 @@
 //! Files that only their owner may read, because program arguments can be secrets.
 
 use std::fs::{File, OpenOptions};
-use std::io::{self, Read as _, Write};
+use std::io::{self, Write};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
@@ -10,6 +10,8 @@ use rustix::fs::OFlags;
 use rustix::io::Errno;
 use rustix::process::geteuid;
 use tempfile::TempPath;
+
+use crate::bounded;
 
 /// Mode bits that a private file must not have: write access for its group, and any access for
 /// others.
@@ -71,9 +73,6 @@ pub(crate) enum Readers {
     Group,
 }
 
-/// Maximum size of a file, which is larger than any key, certificate or list of users.
-const MOST_BYTES: u64 = 1 << 20;
-
 /// The contents of a file.
 pub(crate) struct Found {
     pub(crate) bytes: Vec<u8>,
@@ -106,11 +105,7 @@ pub(crate) fn read(path: &Path, readers: Readers) -> io::Result<Found> {
         let words = format!("can be read by every user (mode {mode:03o}): chmod 640 or 600 it");
         return Err(refused(&words));
     }
-    let mut bytes = Vec::new();
-    file.take(MOST_BYTES + 1).read_to_end(&mut bytes)?;
-    if bytes.len() as u64 > MOST_BYTES {
-        return Err(refused("is larger than 1 MiB"));
-    }
+    let bytes = bounded::read(file, bounded::SETTINGS_MIB)?;
     let shown = mode & 0o004 != 0;
     Ok(Found { bytes, shown })
 }

@@ -7,7 +7,7 @@ mod loaded;
 mod raw;
 mod show;
 
-use std::fs;
+use std::fs::File;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result};
@@ -15,6 +15,7 @@ use noctule_kernel::{Attachment, ForeignObject, LoadedObject, Printed, Target};
 use noctule_trace::elf::{self, Convention};
 
 use crate::args::LoadArgs;
+use crate::bounded;
 use crate::commands::shared::watch::Output;
 use crate::exit;
 use crate::stop::{Signals, Woken};
@@ -24,11 +25,15 @@ use loaded::Object;
 use raw::Lines;
 use show::Show;
 
+/// Maximum size of an object in MiB. Debug information takes most of a large one.
+const MOST_MIB: u64 = 64;
+
 pub(crate) fn run(args: &LoadArgs) -> Result<u8> {
     let mut show = Show::new(Output::open(args.output.as_deref())?, args.json);
     let signals = Signals::catch()?;
     let file = args.object.display().to_string();
-    let bytes = fs::read(&args.object).with_context(|| file.clone())?;
+    let bytes = File::open(&args.object).and_then(|it| bounded::read(it, MOST_MIB));
+    let bytes = bytes.with_context(|| file.clone())?;
     let (object, lines) = match args.raw {
         true => raw::object(args, &file, &name(args), &bytes)?,
         false => (opened(&bytes, args, &file)?, Lines::default()),

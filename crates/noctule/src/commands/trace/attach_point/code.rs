@@ -35,7 +35,8 @@ pub(in crate::commands) fn file(name: &str) -> Result<PathBuf> {
             .find(|path| path.is_file()),
     };
     match found {
-        Some(path) => Ok(path),
+        Some(path) if path.is_file() => Ok(path),
+        Some(_) => bail!(Usage(format!("{} is not a regular file", escape(name)))),
         None => bail!(Usage(format!("there is no file {}", escape(name)))),
     }
 }
