@@ -98,8 +98,9 @@ pub(crate) fn unseen(pid: u32, proc: &Path) -> anyhow::Error {
     Error::new(ErrorKind::Kernel, words).into()
 }
 
-/// Returns the error with the existing names, most similar first.
-pub(crate) fn nothing_fits(missing: Missing) -> Usage {
+/// Returns the error with the existing names, most similar first. `takes_command` is whether the
+/// user could have meant a command to run.
+pub(crate) fn nothing_fits(missing: Missing, takes_command: bool) -> Usage {
     let asked = missing.wanted.iter();
     let asked: Vec<String> = asked.map(|(named, text)| named.typed(text)).collect();
     let asked = asked.join(" ");
@@ -128,7 +129,10 @@ pub(crate) fn nothing_fits(missing: Missing) -> Usage {
         (1, Named::Any) if wanted.parse::<u32>().is_ok() => {
             format!("no group has that name; --pid {wanted} selects a process")
         }
-        (1, Named::Any) => "no group has that name; `--` goes before a command".to_owned(),
+        (1, Named::Any) if takes_command => {
+            "no group has that name; `--` goes before a command".to_owned()
+        }
+        (1, Named::Any) => "no group has that name".to_owned(),
         (1, _) => format!("no {word} has that name"),
         _ => "no group matches all of these options".to_owned(),
     };
@@ -162,29 +166,22 @@ mod tests {
     #[test]
     fn what_nothing_has_is_answered_by_the_nearest_names() {
         let names = ["cron.service", "nginx.service", "ssh.service"];
-        let said = nothing_fits(Missing {
-            wanted: vec![(Named::Unit, "ngnix".into())],
-            there: names.map(str::to_owned).to_vec(),
-        });
+        let nothing = |named, wanted: &str, there: &[&str], takes_command| {
+            let missing = Missing {
+                wanted: vec![(named, wanted.into())],
+                there: there.iter().map(|&name| name.to_owned()).collect(),
+            };
+            nothing_fits(missing, takes_command).0
+        };
+        let said = nothing(Named::Unit, "ngnix", &names, true);
         let expected =
             "--unit ngnix: no unit has that name; known names, closest first: nginx.service, ";
-        assert!(said.0.starts_with(expected), "{}", said.0);
-        let none = nothing_fits(Missing {
-            wanted: vec![(Named::Pod, "x".into())],
-            there: vec![],
-        });
-        assert_eq!(none.0, "--pod x: no pod was found");
-        let hint = |wanted: &str| {
-            nothing_fits(Missing {
-                wanted: vec![(Named::Any, wanted.into())],
-                there: vec!["cron.service".into()],
-            })
-        };
-        assert!(
-            hint("make")
-                .0
-                .starts_with("make: no group has that name; `--` goes")
-        );
-        assert!(hint("42").0.contains("; --pid 42 selects a process"));
+        assert!(said.starts_with(expected), "{said}");
+        let none = nothing(Named::Pod, "x", &[], true);
+        assert_eq!(none, "--pod x: no pod was found");
+        let bare = |wanted, takes_command| nothing(Named::Any, wanted, &names, takes_command);
+        assert!(bare("make", true).starts_with("make: no group has that name; `--` goes"));
+        assert!(bare("make", false).starts_with("make: no group has that name; known names"));
+        assert!(bare("42", true).contains("; --pid 42 selects a process"));
     }
 }

@@ -337,7 +337,7 @@ impl Pipeline {
     fn narrow(&mut self, scope: &Scope) -> Result<()> {
         let selection = select::selection(&scope.names, &self.cgroup_mount, &self.proc)?;
         if let Some(missing) = self.missing(&selection)? {
-            let words = select::nothing_fits(missing).0;
+            let words = select::nothing_fits(missing, true).0;
             tracing::warn!("{words}; waiting until one appears");
         }
         let Some(mut stream) = self.events.take() else {
@@ -356,13 +356,18 @@ impl Pipeline {
     }
 
     /// Resolves the selected names. If a name has no match, returns an error that lists existing
-    /// names. With a command there is no error, because the command may create the match.
-    pub(crate) fn select(&mut self, names: &Names, command: &[OsString]) -> Result<Selection> {
+    /// names. With a command there is no error, because the command may create the match. `command`
+    /// is `None` if the caller never runs one.
+    pub(crate) fn select(
+        &mut self,
+        names: &Names,
+        command: Option<&[OsString]>,
+    ) -> Result<Selection> {
         let selection = select::selection(names, &self.cgroup_mount, &self.proc)?;
-        if command.is_empty()
+        if command.is_none_or(<[_]>::is_empty)
             && let Some(missing) = self.missing(&selection)?
         {
-            return Err(select::nothing_fits(missing).into());
+            return Err(select::nothing_fits(missing, command.is_some()).into());
         }
         Ok(selection)
     }

@@ -53,7 +53,7 @@ pub(super) fn run(args: &TopArgs, config: &Config) -> Result<u8> {
         .name("collect".into())
         .spawn(move || {
             let mut pipeline = Pipeline::start(&collected, Shown::Use, true)?;
-            let selection = pipeline.select(&names, &[])?;
+            let selection = pipeline.select(&names, None)?;
             let _ = started.send((selection, pipeline.setting_files()));
             let end = duration.map(|d| Instant::now() + d);
             let kept = tape.as_ref();

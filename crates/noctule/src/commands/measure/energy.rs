@@ -66,7 +66,7 @@ fn live(args: &EnergyArgs, config: &Config) -> Result<Answer> {
     if !pipeline.has_meter() {
         return Err(no_meter().into());
     }
-    let selection = pipeline.select(&args.of.names, &args.of.command)?;
+    let selection = pipeline.select(&args.of.names, Some(&args.of.command))?;
     let mut batches = Vec::new();
     let detail = window::detail(args.by, &args.of.names, !args.of.command.is_empty());
     let watched = Watched {

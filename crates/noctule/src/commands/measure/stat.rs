@@ -61,7 +61,7 @@ fn live(args: &StatArgs, config: &Config) -> Result<Answer> {
     };
     let tape = window::keep(&args.of.source, (&config.host, &args.of.command))?;
     let mut pipeline = Pipeline::start(config, shown, tape.is_some())?;
-    let selection = pipeline.select(&args.of.names, &args.of.command)?;
+    let selection = pipeline.select(&args.of.names, Some(&args.of.command))?;
     let watched = Watched {
         command: &args.of.command,
         window: WINDOW,

@@ -77,7 +77,7 @@ fn live(args: &WaitsArgs, config: &Config, observed: &mut Option<Observed>) -> R
         false => Pipeline::start(config, Shown::Waits, true)?,
     };
     pipeline.need(FeatureId::CpuWaits)?;
-    let selection = pipeline.select(&args.of.names, &args.of.command)?;
+    let selection = pipeline.select(&args.of.names, Some(&args.of.command))?;
     *observed = Some(Observed::begin(pipeline.setting_files()));
     let watched = Watched {
         command: &args.of.command,

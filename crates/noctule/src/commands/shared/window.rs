@@ -434,7 +434,7 @@ impl<'a> Sought<'a> {
     pub(crate) fn selection(self) -> Result<Selection> {
         let owners: Vec<&Owner> = self.owners.values().map(|owner| &**owner).collect();
         if let Some(missing) = self.selection.missing(&self.found, &owners) {
-            return Err(select::nothing_fits(missing).into());
+            return Err(select::nothing_fits(missing, false).into());
         }
         if let Some(pid) = self.names.pid.iter().find(|pid| self.unseen.contains(pid)) {
             bail!(Usage(format!(
