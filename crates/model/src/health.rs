@@ -31,7 +31,17 @@ pub struct Feature {
     pub mend: String,
 }
 
+/// The reason of a feature that works, but was not enabled.
+pub const NOT_ASKED_FOR: &str = "not enabled";
+
 impl Feature {
+    /// Returns whether a change on this machine can enable the feature. Advice for other machines
+    /// begins with `on a ...`. A feature that the configuration disables needs no advice.
+    pub fn is_to_do(&self) -> bool {
+        let elsewhere = self.mend.is_empty() || self.mend.starts_with("on a ");
+        self.state != FeatureState::On && !elsewhere && self.reason != NOT_ASKED_FOR
+    }
+
     /// Creates the status of a working feature. `how` describes the mechanism.
     pub fn on(id: FeatureId, how: impl Into<String>) -> Self {
         Self::new(id, FeatureState::On, how.into())

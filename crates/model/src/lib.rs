@@ -60,7 +60,9 @@ pub use event_counters::{
 };
 pub use event_room::EventRoom;
 pub use feature::FeatureId;
-pub use health::{AgentCost, Feature, FeatureState, Loss, MapFill, ProgramCost, Sending};
+pub use health::{
+    AgentCost, Feature, FeatureState, Loss, MapFill, NOT_ASKED_FOR, ProgramCost, Sending,
+};
 pub use histogram::Histogram;
 pub use idle::Idle;
 pub use idmap::{IdMap, IdSet};

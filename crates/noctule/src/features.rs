@@ -5,7 +5,7 @@ use std::io::Error;
 use std::path::Path;
 
 use noctule_kernel::{CgroupVersion, Facts, Landlock, Sandbox};
-use noctule_model::{Feature, FeatureId, FeatureState};
+use noctule_model::{Feature, FeatureId, FeatureState, NOT_ASKED_FOR};
 use noctule_text::escape;
 
 use crate::config::ProgramCost;
@@ -144,9 +144,6 @@ pub(crate) fn not_asked_for(id: FeatureId) -> Feature {
          {watch}"
     ))
 }
-
-/// The reason of a feature that works, but was not enabled.
-pub(crate) const NOT_ASKED_FOR: &str = "not enabled";
 
 /// Handles features that were enabled only for a trial. Features that worked are set to off, with
 /// advice. A feature that failed keeps its reason.

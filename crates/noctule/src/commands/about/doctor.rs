@@ -9,7 +9,6 @@ use noctule_text::{Tone, escape, fold};
 use crate::args::DoctorArgs;
 use crate::commands::shared::watch::Output;
 use crate::config::Config;
-use crate::features::NOT_ASKED_FOR;
 use crate::print::Paint;
 use crate::{exit, otlp, wire};
 
@@ -82,7 +81,7 @@ fn table(features: &[Feature], paint: Paint) -> String {
         });
         let tone = match feature.state {
             FeatureState::On => Tone::Good,
-            _ if !is_to_do(feature) => Tone::Faint,
+            _ if !feature.is_to_do() => Tone::Faint,
             FeatureState::Degraded => Tone::Own,
             FeatureState::Off => Tone::Bad,
         };
@@ -119,14 +118,6 @@ fn table(features: &[Feature], paint: Paint) -> String {
     out
 }
 
-/// Returns whether a change on this machine can enable the feature. Advice for other machines
-/// begins with `on a ...`. A feature that the configuration disables needs no advice.
-fn is_to_do(feature: &Feature) -> bool {
-    let mend = &feature.mend;
-    let elsewhere = mend.is_empty() || mend.starts_with("on a ");
-    feature.state != FeatureState::On && !elsewhere && feature.reason != NOT_ASKED_FOR
-}
-
 /// Counts the features that work, and the features that do not work but can be enabled here.
 fn conclusion(features: &[Feature]) -> String {
     let count = |state| features.iter().filter(|f| f.state == state).count();
@@ -151,7 +142,7 @@ fn conclusion(features: &[Feature]) -> String {
     }
     let to_do: Vec<&str> = features
         .iter()
-        .filter(|feature| is_to_do(feature))
+        .filter(|feature| feature.is_to_do())
         .map(|feature| feature.id.name())
         .collect();
     words
