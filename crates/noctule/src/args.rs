@@ -279,17 +279,22 @@ pub(crate) struct WhyArgs {
     pub(crate) output: Option<PathBuf>,
 }
 
-/// Show live which processes and groups use the CPU, which wait for it, and the energy they use
+/// Show live which group is hurt and why, which use the CPU, and the energy they use
 ///
-/// Starts with CPU usage. Press w for the waits with their causes and culprits, and e for the
-/// energy used; the same key switches back. Press ? for all keys, q to quit. In a recording
+/// Opens on the answer: the worst verdict in words, and one table of containers with CPU use,
+/// waits, blocked time, verdict and culprit. A terminal of 160 columns or more also shows the
+/// details of the selected group. Press U for CPU use, w for waits, e for energy; the same key
+/// switches back. Press ? for all keys, q to quit. In a recording
 /// (--from), left and right move by batch, `[` and `]` by minute, g goes to a time, p plays, and v
 /// goes to the next moment at which a group was hurt.
 #[derive(Debug, ClapArgs)]
 pub(crate) struct TopArgs {
-    /// Initial level of a row [default: process; with --waits: container]
+    /// Initial level of a row [default: container; with --cpu or --energy: process]
     #[arg(long, value_name = "LEVEL")]
     pub(crate) by: Option<By>,
+    /// Start with the view of CPU use
+    #[arg(long, conflicts_with_all = ["waits", "energy"])]
+    pub(crate) cpu: bool,
     /// Start with the waits view
     #[arg(long, conflicts_with = "energy")]
     pub(crate) waits: bool,

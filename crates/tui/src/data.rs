@@ -1,5 +1,6 @@
 //! Batches from the agent, prepared for display.
 
+pub(crate) mod commands;
 pub(crate) mod cpus;
 pub(crate) mod history;
 pub(crate) mod level;
@@ -14,6 +15,7 @@ use noctule_model::{
     AgentCost, Batch, CgroupId, CgroupRow, Counter, Counters, Feature, FeatureId, FeatureState,
     Joules, Level, Loss, Measured, Node, Owner, ProcessId, ProcessRow,
 };
+use noctule_text::escape;
 
 use crate::data::cpus::Cpus;
 use crate::data::history::{History, LENGTH, Used};
@@ -49,6 +51,14 @@ struct Losing {
     count: u64,
     /// Number of windows since the loss last grew, at most [`LENGTH`].
     quiet: usize,
+}
+
+/// A warning for the whole screen.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Warning {
+    pub(crate) words: String,
+    /// Whether data was lost within the last minute. Otherwise the warning is only about features.
+    pub(crate) is_losing: bool,
 }
 
 /// The difference between two batches.
@@ -202,30 +212,45 @@ impl Data {
             .squeeze(&self.node.minute([&NODE]), columns.min(LENGTH))
     }
 
-    /// Summarizes features that are off or degraded, and losses within the last minute. Returns
-    /// `None` if there are none.
-    pub(crate) fn warning(&self) -> Option<String> {
-        let mut words = Vec::new();
-        let features = self.last.iter().flat_map(|batch| batch.features.iter());
-        for feature in features.filter(|feature| feature.state != FeatureState::On) {
-            words.push(format!("{} {}", feature.id, feature.state.name()));
-        }
+    /// Summarizes losses within the last minute, and features that a change on this machine can
+    /// enable. Returns `None` if there are none.
+    pub(crate) fn warning(&self) -> Option<Warning> {
         let mut losing: Vec<_> = self
             .losses
             .iter()
             .filter(|(_, losing)| losing.quiet < LENGTH)
             .collect();
         losing.sort_by_key(|(place, _)| **place);
-        for ((kind, _), losing) in losing {
-            words.push(format!("losing {kind} ({})", losing.count));
+        let losing = losing.into_iter();
+        let mut words: Vec<String> = losing
+            .map(|((kind, _), losing)| format!("losing {kind} ({})", losing.count))
+            .collect();
+        let is_losing = !words.is_empty();
+        let features = self.last.iter().flat_map(|batch| batch.features.iter());
+        for feature in features.filter(|feature| feature.is_to_do()) {
+            words.push(format!("{} {}", feature.id, feature.state.name()));
         }
-        (!words.is_empty()).then(|| words.join(", "))
+        (!words.is_empty()).then(|| Warning {
+            words: words.join(", "),
+            is_losing,
+        })
     }
 
     /// Returns the status of a feature, if the agent reports it.
     pub(crate) fn feature(&self, id: FeatureId) -> Option<&Feature> {
         let mut features = self.last.iter().flat_map(|batch| batch.features.iter());
         features.find(|feature| feature.id == id)
+    }
+
+    /// Explains why a figure is not measured; `None` if it is measured. The text is escaped.
+    pub(crate) fn not_measured(&self, what: &str, id: FeatureId) -> Option<String> {
+        let off = self.feature(id).filter(|it| it.state == FeatureState::Off);
+        let Feature { reason, mend, .. } = off?;
+        let explanation = match mend.is_empty() {
+            true => format!("{what} is not measured here: {reason}"),
+            false => format!("{what} is not measured here: {reason}; {mend}"),
+        };
+        Some(escape(&explanation))
     }
 
     fn watch_losses(&mut self, losses: &[Loss]) {

@@ -18,8 +18,10 @@ mod zones;
 use noctule_text::{escape, level_word};
 use ratatui::Frame;
 use ratatui::layout::Position;
+use ratatui::style::Style;
 use ratatui::text::{Line, Span};
 
+use crate::data::Warning;
 use crate::data::level::LEVELS;
 use crate::draw::line::put;
 use crate::draw::palette::Palette;
@@ -77,12 +79,16 @@ fn to_ascii(frame: &mut Frame<'_>) {
     }
 }
 
-fn warning_line(warning: &str, width: u16, palette: &Palette) -> Line<'static> {
+fn warning_line(warning: &Warning, width: u16, palette: &Palette) -> Line<'static> {
     const HINT: &str = " (noctule doctor)";
     let room = usize::from(width).saturating_sub(3 + HINT.len());
+    let (mark, words) = match warning.is_losing {
+        true => (palette.alarm, Style::new()),
+        false => (palette.faint, palette.faint),
+    };
     Line::from(vec![
-        Span::styled(" ! ", palette.alarm),
-        Span::raw(text::keep_start(warning, room)),
+        Span::styled(" ! ", mark),
+        Span::styled(text::keep_start(&warning.words, room), words),
         Span::styled(HINT, palette.faint),
     ])
 }
@@ -104,7 +110,8 @@ fn status(app: &App, width: u16, palette: &Palette) -> Line<'static> {
         }
     }
     let view = match app.view {
-        View::Use => None,
+        View::Overview => None,
+        View::Use => Some(" U CPU "),
         View::Waits => Some(" w waits "),
         View::Energy => Some(" e energy "),
     };
@@ -192,7 +199,7 @@ fn footer(app: &App, areas: &Areas, palette: &Palette, frame: &mut Frame<'_>) {
     let here = here.iter().filter(|(b, _)| b.modes.contains(&app.mode));
     for (word, binding, labels) in here.filter_map(|(b, labels)| Some((b.footer?, b, labels))) {
         let word = match (binding.action, app.view) {
-            (Action::View(view), shown) if view == shown => "CPU use",
+            (Action::View(view), shown) if view == shown => "overview",
             _ => word,
         };
         let label = labels[0].clone();

@@ -15,15 +15,17 @@ use noctule_text::{clock, escape};
 use ratatui::layout::Size;
 
 use self::keys::{Action, Mode, Pointer, Press};
-use self::layout::Areas;
+use self::layout::{Areas, Wanted};
 pub use self::options::{About, Options, View};
 pub use self::travel::Moment;
 use self::travel::{Fresh, Place, Travel};
 use crate::data::Data;
+use crate::data::commands::Commands;
 use crate::data::history::LENGTH;
 use crate::data::level::{self, Key, LEVELS};
 use crate::data::waits;
 use crate::table::columns::{self, COLUMNS};
+use crate::table::headline::headline;
 use crate::table::lines::{self, Branch, Line, Wish};
 use crate::table::{Charged, Facts};
 
@@ -90,7 +92,7 @@ pub(crate) struct App {
     pub(crate) descending: bool,
     /// Sort column and direction of each view, in the order of [`View`]. The current view uses
     /// `sort` and `descending` instead.
-    orders: [(usize, bool); 3],
+    orders: [(usize, bool); 4],
     /// Whether the user asked for a tree. Not every level has one.
     pub(crate) tree: bool,
     collapsed: HashSet<Key>,
@@ -106,6 +108,10 @@ pub(crate) struct App {
     pub(crate) scroll: usize,
     /// The row shown in the detail pane.
     pub(crate) detail: Option<Detail>,
+    /// The row shown to the right of a wide overview.
+    pub(crate) beside: Option<Detail>,
+    /// The commands of each group, in the overview.
+    pub(crate) commands: Commands,
     /// The selected row. `None` until the user selects a row, so that the table keeps showing its
     /// first row.
     selected: Option<Key>,
@@ -142,17 +148,19 @@ impl App {
             ),
             live: None,
             paused: false,
-            view: View::Use,
+            view: View::Overview,
             wished: options.level,
-            sort: columns::CPU,
+            sort: columns::VERDICT,
             descending: true,
-            orders: [columns::CPU, columns::WAIT, columns::WATTS].map(|column| (column, true)),
+            orders: View::ALL.map(|view| (default_sort(view), true)),
             tree: false,
             collapsed: HashSet::new(),
             filter: String::new(),
             mode: Mode::Table,
             scroll: 0,
             detail: None,
+            beside: None,
+            commands: Commands::default(),
             selected: None,
             cursor: 0,
             offset: 0,
@@ -193,7 +201,7 @@ impl App {
             }
             Input::Batch(batch) => {
                 self.shown.push(*batch);
-                if let Some(detail) = &mut self.detail {
+                for detail in self.detail.iter_mut().chain(&mut self.beside) {
                     detail.about = (self.about.0)(&detail.line.item.row);
                 }
             }
@@ -232,11 +240,11 @@ impl App {
     pub(crate) fn sort(&self) -> usize {
         match COLUMNS[self.sort].is_there(&self.facts()) {
             true => self.sort,
-            false => match self.view {
-                View::Use => columns::CPU,
-                View::Waits => columns::WAIT,
-                View::Energy => columns::WATTS,
-            },
+            false if COLUMNS[default_sort(self.view)].is_there(&self.facts()) => {
+                default_sort(self.view)
+            }
+            // The verdict, which processes do not have.
+            false => columns::CPU,
         }
     }
 
@@ -244,7 +252,7 @@ impl App {
     /// shows containers instead.
     pub(crate) fn level(&self) -> Level {
         match self.view {
-            View::Use | View::Energy => self.wished,
+            View::Overview | View::Use | View::Energy => self.wished,
             View::Waits => waits::level(self.wished),
         }
     }
@@ -276,11 +284,31 @@ impl App {
 
     /// Returns the parts of a screen of the given size.
     pub(crate) fn areas_of(&self, size: Size) -> Areas {
-        let areas = layout::areas(size, self.shown.warning().is_some(), self.zones());
+        let table = matches!(self.mode, Mode::Table | Mode::Filter | Mode::Goto);
+        let overview = self.view == View::Overview;
+        let wanted = Wanted {
+            warning: self.shown.warning().is_some(),
+            zones: self.zones(),
+            headline: match overview {
+                true => self.headline(size).len() as u16,
+                false => 0,
+            },
+            side: overview && table,
+        };
+        let areas = layout::areas(size, wanted);
         match self.mode {
             Mode::Help => areas.covered(),
             _ => areas,
         }
+    }
+
+    /// Returns the lines of the headline on a screen of this size, each with whether it is part of
+    /// the advice.
+    pub(crate) fn headline(&self, size: Size) -> Vec<(String, bool)> {
+        let room = usize::from(size.width).saturating_sub(2);
+        let most = usize::from(layout::most_headline(size.height));
+        let headline = headline(&self.shown, self.level());
+        headline.lines(room, most)
     }
 
     /// Returns the number of lines that the zones take above the table: a heading, and one line for
@@ -305,7 +333,7 @@ impl App {
             Action::Toggle => self.toggle_column(),
             Action::Choose => self.choose_column(),
             Action::Pause => self.pause(),
-            Action::View(view) if self.view == view => self.turn(View::Use),
+            Action::View(view) if self.view == view => self.turn(View::Overview),
             Action::View(view) => self.turn(view),
             Action::Tree => self.tree = !self.tree,
             Action::Collapse => self.collapse(true),
@@ -373,13 +401,20 @@ impl App {
     fn show(&mut self, level: Level) {
         let before = self.level();
         self.wished = level;
+        if self.mode == Mode::Detail {
+            // The row in the pane has another level.
+            self.back();
+        }
         if self.level() != before {
             self.unselect();
         }
     }
 
-    /// Switches to the view. The selected row stays selected if the view contains it.
+    /// Switches to the view, and closes the open pane. The selected row stays selected if the view
+    /// contains it.
     fn turn(&mut self, view: View) {
+        self.mode = Mode::Table;
+        self.detail = None;
         self.orders[self.view as usize] = (self.sort, self.descending);
         self.view = view;
         (self.sort, self.descending) = self.orders[view as usize];
@@ -469,6 +504,7 @@ impl App {
         self.list();
         self.hold_selection();
         self.hold_detail();
+        self.hold_beside();
         let areas = self.areas();
         let all = (self.pane_height)(self, areas.pane.width);
         let hidden = all.saturating_sub(usize::from(areas.pane.height));
@@ -477,7 +513,12 @@ impl App {
 
     /// Rebuilds the list of rows.
     fn list(&mut self) {
+        self.commands = match self.view {
+            View::Overview => Commands::new(&self.shown, self.level()),
+            _ => Commands::default(),
+        };
         let wish = Wish {
+            commands: &self.commands,
             facts: self.facts(),
             filter: &self.filter.to_lowercase(),
             column: &COLUMNS[self.sort()],
@@ -486,5 +527,15 @@ impl App {
             collapsed: &self.collapsed,
         };
         self.lines = lines::lines(&self.shown, &wish);
+    }
+}
+
+/// Returns the position in [`COLUMNS`] of the default sort column of a view.
+const fn default_sort(view: View) -> usize {
+    match view {
+        View::Overview => columns::VERDICT,
+        View::Use => columns::CPU,
+        View::Waits => columns::WAIT,
+        View::Energy => columns::WATTS,
     }
 }

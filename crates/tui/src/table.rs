@@ -6,6 +6,7 @@ mod column;
 pub(crate) mod columns;
 pub(crate) mod figures;
 pub(crate) mod fit;
+pub(crate) mod headline;
 pub(crate) mod lines;
 pub(crate) mod tree;
 

@@ -63,6 +63,15 @@ pub(crate) fn owner_key(owner: &Owner, level: Level) -> Key {
     }
 }
 
+/// Returns the identity of the root cgroup's row, at any level except processes.
+pub(crate) fn root_key(level: Level) -> Key {
+    let path = "/".to_owned();
+    match level {
+        Level::Pod | Level::Container => Key::Subject(Subject::Cgroup(path)),
+        _ => Key::Path(path),
+    }
+}
+
 /// Returns the name to show, escaped for a terminal.
 pub(crate) fn name(row: &Row, level: Level) -> String {
     match &row.process {

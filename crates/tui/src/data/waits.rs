@@ -8,7 +8,10 @@ use noctule_analysis::{
     Judge, JudgeOptions, Party, ReportBuilder, Row, Selection, Thresholds, WaitReport,
     WaitReportRow,
 };
-use noctule_model::{Batch, CgroupId, Counters, Joules, Level, Owner, Reason, Subject};
+use noctule_model::{
+    Batch, BlockClass, Cause, CgroupId, Counter, Counters, Histogram, Joules, Level, Owner,
+    Preemptor, Reason, Subject, VerdictKind,
+};
 use noctule_text::escape;
 
 use crate::data::level::{self, Key};
@@ -19,6 +22,10 @@ const LEVELS: [Level; 4] = [Level::Container, Level::Unit, Level::Pod, Level::Cg
 /// Number of intervals in the window of a verdict, and its minimum length.
 const INTERVALS: u32 = 5;
 const LEAST: Duration = Duration::from_secs(2);
+
+/// Added to the severity of time that a group lost to others. A group of a million threads loses
+/// less.
+const OTHERS_FIRST: f64 = 1e15;
 
 /// Returns the level at which waits are shown if the user requested `wished`.
 pub(crate) fn level(wished: Level) -> Level {
@@ -87,6 +94,17 @@ impl LastVerdict {
         self.report.reason(self.row(), level)
     }
 
+    /// Returns the time lost per second, in nanoseconds. Time lost to others ranks before time that
+    /// the group cost itself.
+    pub(crate) fn severity(&self) -> f64 {
+        let verdict = &self.row().verdict;
+        let lost = verdict.hurt_ns() as f64 * 1e9 / self.window_ns().max(1) as f64;
+        match verdict.kind.is_own() {
+            true => lost,
+            false => lost + OTHERS_FIRST,
+        }
+    }
+
     /// Returns the length of the verdict's window, in nanoseconds.
     pub(crate) fn window_ns(&self) -> u64 {
         self.report.window_ns
@@ -142,6 +160,22 @@ impl Waits {
                 _ => false,
             });
         }
+    }
+
+    /// Returns the verdicts of the groups of a level that are hurt now, worst first.
+    pub(crate) fn hurt(&self, level: Level) -> Vec<&LastVerdict> {
+        let held = self.rows(level).iter().filter(|row| row.is_held());
+        let verdicts = held.filter_map(|row| row.verdict.as_ref());
+        let mut hurt: Vec<&LastVerdict> = verdicts
+            .filter(|last| last.row().verdict.kind != VerdictKind::Quiet)
+            .collect();
+        hurt.sort_by(|a, b| b.severity().total_cmp(&a.severity()));
+        hurt
+    }
+
+    /// Returns whether there is a verdict yet.
+    pub(crate) fn is_judged(&self) -> bool {
+        self.levels.iter().any(|waiting| waiting.judged.is_some())
     }
 
     /// Returns the groups that waited in this window or in the window of the latest verdict.
@@ -219,7 +253,15 @@ impl Waited {
         escape(&self.now.party.name(level))
     }
 
-    /// Returns the group as a row of the table, without counters.
+    /// Returns whether the group's threads were held up in this window.
+    pub(crate) fn is_held(&self) -> bool {
+        let now = &self.now;
+        let lock_ns = now.blocked_ns[BlockClass::Lock as usize];
+        now.total_ns() > 0 || now.waiting.threads > 0 || now.stalled_ns() > 0 || lock_ns > 0
+    }
+
+    /// Returns the group as a row of the table, with its time on a CPU, its waits and its blocked
+    /// time.
     pub(crate) fn as_row(&self) -> Row {
         let owner = match &self.now.party {
             Party::Group(owner) => owner.clone(),
@@ -228,10 +270,18 @@ impl Waited {
                 ..Owner::unknown(CgroupId::default())
             }),
         };
+        let mut counters = Counters::default();
+        counters[Counter::CpuTime] = self.now.cpu_ns;
+        for cause in Cause::ALL {
+            counters[Counter::Wait(cause)] = self.now.wait_ns[cause as usize];
+        }
+        for class in BlockClass::ALL {
+            counters[Counter::Blocked(class)] = self.now.blocked_ns[class as usize];
+        }
         Row {
             process: None,
             owner,
-            counters: Counters::default(),
+            counters,
             joules: Joules::default(),
             packages: noctule_model::ByPackage::default(),
             events: None,

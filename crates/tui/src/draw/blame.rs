@@ -11,7 +11,6 @@ use ratatui::text::{Line, Span};
 
 use crate::data::waits;
 use crate::draw::palette::Palette;
-use crate::draw::rows;
 use crate::state::App;
 use crate::text::{self, Align};
 
@@ -34,7 +33,10 @@ pub(crate) fn lines(app: &App, width: usize, palette: &Palette) -> Vec<Line<'sta
         " Victims (rows) by culprits (columns), time waited per second; * is half or more";
     let heading = text::keep_start(heading, width);
     let mut lines = vec![Line::styled(heading, palette.accent)];
-    if let Some(why) = rows::not_measured(app, "waiting for the CPU", FeatureId::CpuWaits) {
+    if let Some(why) = app
+        .shown
+        .not_measured("waiting for the CPU", FeatureId::CpuWaits)
+    {
         let lines_of_reason = text::wrap(&why, width.saturating_sub(1)).into_iter();
         lines.extend(lines_of_reason.map(|line| Line::styled(format!(" {line}"), palette.faint)));
         return lines;

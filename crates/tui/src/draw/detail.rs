@@ -50,6 +50,9 @@ pub(crate) fn lines(
         title.push(Span::styled(gone, palette.alarm));
     }
     let mut lines = vec![Line::from(title)];
+    if line.item.waited.is_some() {
+        lines.extend(wait_detail::answer(app, &line.item, width, palette));
+    }
     for (label, value) in &detail.about {
         lines.extend(labelled(label, &escape(value), width, palette));
     }

@@ -1,8 +1,9 @@
 //! Draws the top of the screen: the machine, the agent, the window.
 
-use noctule_model::Counter;
+use noctule_model::{Counter, VerdictKind};
 use noctule_text::{bytes, duration};
 use ratatui::Frame;
+use ratatui::style::Style;
 use ratatui::text::{Line, Span};
 
 use crate::data::Window;
@@ -10,16 +11,25 @@ use crate::data::history::{self, LENGTH};
 use crate::draw::line::put;
 use crate::draw::palette::Palette;
 use crate::draw::spark;
+use crate::draw::wait_cells;
 use crate::state::App;
 use crate::state::layout::Areas;
+use crate::table::View;
+use crate::table::headline::headline;
 use crate::text;
 
 /// The bar is drawn in the alarm style if at least this share of the node is busy.
 const FULL: f64 = 0.9;
+/// Width of the bar in the overview.
+const BAR: usize = 10;
 
-/// Draws as many lines as fit.
+/// Draws as many lines as fit. In the overview, the headline comes first.
 pub(crate) fn draw(app: &App, areas: &Areas, palette: &Palette, frame: &mut Frame<'_>) {
     let area = areas.header;
+    if let (View::Overview, Some(window)) = (app.view, &app.shown.window) {
+        overview(app, window, areas, palette, frame);
+        return;
+    }
     let Some(window) = &app.shown.window else {
         put(frame, area, 0, &title(app, None, area.width, palette));
         let wait = format!(
@@ -79,34 +89,113 @@ fn percent(share: Option<f64>) -> String {
     )
 }
 
-fn title(app: &App, window: Option<&Window>, width: u16, palette: &Palette) -> Line<'static> {
-    let width = usize::from(width);
-    let mut spans = vec![
-        Span::raw(" "),
-        Span::styled(app.hostname.clone(), palette.strong),
-    ];
-    if app.paused {
-        spans.insert(1, Span::styled(" PAUSED ", palette.reversed));
-        spans.insert(2, Span::raw(" "));
+/// Draws the headline, and below it the node on one line.
+fn overview(app: &App, window: &Window, areas: &Areas, palette: &Palette, frame: &mut Frame<'_>) {
+    let area = areas.header;
+    let lines = app.headline(frame.area().as_size());
+    let verdict = match headline(&app.shown, app.level()).kind {
+        VerdictKind::Quiet => palette.strong,
+        kind => wait_cells::kind_style(kind, palette),
+    };
+    let lines = lines.into_iter().enumerate();
+    let lines = lines.map(|(at, (words, is_advice))| {
+        let style = if is_advice { Style::new() } else { verdict };
+        let mut line = Line::from(" ");
+        if at == 0 && area.height == 1 && app.paused {
+            line.push_span(Span::styled(" PAUSED ", palette.reversed));
+            line.push_span(Span::raw(" "));
+        }
+        line.push_span(Span::styled(words, style));
+        line
+    });
+    let mut lines: Vec<Line<'static>> = lines.collect();
+    if area.height > 1 {
+        lines.truncate(usize::from(area.height) - 1);
+        lines.push(node(app, window, area.width, palette));
     }
-    if let Some(window) = window {
+    for (y, line) in (0..).zip(lines) {
+        put(frame, area, y, &line);
+    }
+}
+
+/// Draws the node and the agent on one line.
+fn node(app: &App, window: &Window, width: u16, palette: &Palette) -> Line<'static> {
+    let shares = Shares::new(window);
+    let share = shares.busy.unwrap_or(0.0);
+    let busy = match share >= FULL {
+        true => palette.alarm,
+        false => palette.graph,
+    };
+    let (full, empty) = spark::bar(share, BAR);
+    let remainder = match shares.steal {
+        None => format!("irq+steal {}", percent(shares.remainder)),
+        steal => format!(
+            "irq {}, steal {}",
+            percent(shares.remainder),
+            percent(steal)
+        ),
+    };
+    let agent = &window.agent;
+    let cost = noctule_text::percent(agent.cpu_percent);
+    let mut facts = vec![
+        vec![Span::raw(format!("{} CPUs", window.node.cpus))],
+        vec![
+            Span::raw(format!("busy {} ", percent(shares.busy))),
+            Span::styled(full, busy),
+            Span::styled(empty, palette.faint),
+        ],
+        vec![Span::raw(format!("idle {}", percent(shares.idle)))],
+        vec![Span::raw(remainder)],
+        vec![Span::raw(moment(app, window))],
+        vec![Span::raw(format!("window {}", duration(window.length_ns)))],
+        vec![Span::raw(format!(
+            "noctule {cost} CPU, {}",
+            bytes(agent.resident_bytes)
+        ))],
+    ];
+    // In a recording, the time comes first, because users look for it.
+    if app.place.is_some() {
+        facts.swap(0, 4);
+    }
+    joined(app, facts, width, palette)
+}
+
+fn title(app: &App, window: Option<&Window>, width: u16, palette: &Palette) -> Line<'static> {
+    let facts = window.map(|window| {
         let mut facts = [
-            format!(" · {} CPUs", window.node.cpus),
-            format!(" · window {}", duration(window.length_ns)),
-            format!(" · {}", moment(app, window)),
+            format!("{} CPUs", window.node.cpus),
+            format!("window {}", duration(window.length_ns)),
+            moment(app, window),
         ];
-        // In a recording, the time comes first, because users look for it.
         if app.place.is_some() {
             facts.rotate_right(1);
         }
-        for fact in facts {
-            let used: usize = spans.iter().map(Span::width).sum();
-            if used + text::width(&fact) <= width {
-                spans.push(Span::raw(fact));
-            }
+        facts.map(|fact| vec![Span::raw(fact)])
+    });
+    let facts = facts.into_iter().flatten().collect();
+    joined(app, facts, width, palette)
+}
+
+/// Draws the name of the machine, followed by the facts that fit.
+fn joined(
+    app: &App,
+    facts: Vec<Vec<Span<'static>>>,
+    width: u16,
+    palette: &Palette,
+) -> Line<'static> {
+    let mut line = Line::from(" ");
+    if app.paused {
+        line.push_span(Span::styled(" PAUSED ", palette.reversed));
+        line.push_span(Span::raw(" "));
+    }
+    line.push_span(Span::styled(app.hostname.clone(), palette.strong));
+    for fact in facts {
+        let fact = Line::from([vec![Span::raw(" · ")], fact].concat());
+        if line.width() + fact.width() <= usize::from(width) {
+            line.extend(fact);
         }
     }
-    Line::from(spans)
+    line
 }
 
 /// Formats the time at which the window ends. For a recording, also shows the date and the playback
@@ -146,7 +235,7 @@ fn busy(app: &App, shares: &Shares, areas: &Areas, palette: &Palette) -> Line<'s
     if alone && app.paused {
         after.push(Span::styled("PAUSED", palette.reversed));
     }
-    if alone && app.shown.warning().is_some() {
+    if alone && app.shown.warning().is_some_and(|it| it.is_losing) {
         after.push(Span::styled("!", palette.alarm));
     }
     let used: usize = spans.iter().chain(&after).map(Span::width).sum();

@@ -20,6 +20,7 @@ pub(crate) fn lines(width: usize, palette: &Palette, recorded: bool) -> Vec<Line
     let mut lines = every_key(width, palette, recorded);
     lines.push(Line::default());
     for (view, heading) in [
+        (View::Overview, " Columns of the overview"),
         (View::Use, " Columns of CPU use"),
         (View::Waits, " Columns of waits"),
         (View::Energy, " Columns of energy"),

@@ -1,12 +1,13 @@
 //! Draws the rows of the table.
 
-use noctule_model::{Feature, FeatureId, FeatureState, VerdictKind};
-use noctule_text::{WAIT_SCALE, escape};
+use noctule_model::FeatureId;
+use noctule_text::WAIT_SCALE;
 use ratatui::Frame;
 use ratatui::style::Style;
 use ratatui::text::{Line as Text, Span};
 
 use crate::data::history::LENGTH;
+use crate::draw::detail;
 use crate::draw::line::put;
 use crate::draw::palette::Palette;
 use crate::draw::spark;
@@ -32,6 +33,7 @@ pub(crate) fn draw(app: &App, areas: &Areas, palette: &Palette, frame: &mut Fram
     let width = usize::from(areas.body.width).saturating_sub(1);
     let facts = app.facts();
     let placed = fit::fit(&facts, &app.hidden, width, app.is_tree());
+    beside(app, areas, palette, frame);
     put(frame, areas.titles, 0, &titles(app, &placed, palette));
     let selected = app.selected();
     let page = usize::from(areas.body.height);
@@ -50,34 +52,37 @@ pub(crate) fn draw(app: &App, areas: &Areas, palette: &Palette, frame: &mut Fram
     }
 }
 
+/// Draws the details of the selected row to the right of a wide table.
+fn beside(app: &App, areas: &Areas, palette: &Palette, frame: &mut Frame<'_>) {
+    let Some(detail) = app.beside.as_ref().filter(|_| areas.side.width > 2) else {
+        return;
+    };
+    let lines = detail::lines(app, detail, usize::from(areas.side.width) - 2, palette);
+    let mut lines = lines.into_iter();
+    for y in 0..areas.side.height {
+        let mut spans = vec![Span::styled("│", palette.faint)];
+        spans.extend(lines.next().unwrap_or_default().spans);
+        put(frame, areas.side, y, &Text::from(spans));
+    }
+}
+
 fn nothing(app: &App) -> String {
     let (what, feature) = match app.view {
-        View::Use => ("CPU time", FeatureId::CpuTime),
+        View::Overview | View::Use => ("CPU time", FeatureId::CpuTime),
         View::Waits => ("waiting for the CPU", FeatureId::CpuWaits),
         View::Energy => ("energy", FeatureId::Energy),
     };
     match (
         &app.shown.window,
         app.view,
-        not_measured(app, what, feature),
+        app.shown.not_measured(what, feature),
     ) {
         (None, ..) => "no data yet".to_owned(),
         (.., Some(why)) => why,
         _ if !app.filter.is_empty() => "no row matches the filter; Esc clears it".to_owned(),
         (_, View::Waits, _) => "nobody waited".to_owned(),
-        (_, View::Use | View::Energy, _) => "nothing ran".to_owned(),
+        (_, View::Overview | View::Use | View::Energy, _) => "nothing ran".to_owned(),
     }
-}
-
-/// Explains why a figure is not measured; `None` if it is measured.
-pub(crate) fn not_measured(app: &App, what: &str, feature: FeatureId) -> Option<String> {
-    let off = app.shown.feature(feature);
-    let Feature { reason, mend, .. } = off.filter(|it| it.state == FeatureState::Off)?;
-    let explanation = match mend.is_empty() {
-        true => format!("{what} is not measured here: {reason}"),
-        false => format!("{what} is not measured here: {reason}; {mend}"),
-    };
-    Some(escape(&explanation))
 }
 
 fn titles(app: &App, placed: &[Placed], palette: &Palette) -> Text<'static> {
@@ -145,9 +150,8 @@ fn row(
                 }
             }
             Cell::Verdict => {
-                let kind = figures::verdict(&line.item);
-                let style = kind.map_or(palette.faint, |k| wait_cells::verdict_style(k, palette));
-                let word = wait_cells::verdict(kind, place.width);
+                let word = wait_cells::verdict(&line.item, place.width);
+                let style = wait_cells::verdict_style(&line.item, palette);
                 spans.push(Span::styled(word, paint(style)));
             }
             Cell::Text(value) => {
@@ -184,11 +188,10 @@ enum Weight {
 
 fn weight(facts: &Facts, line: &Line) -> Weight {
     let cpu = figures::cpu_percent(facts, &line.item).unwrap_or(0.0);
-    let suffers = figures::verdict(&line.item).is_some_and(|kind| kind != VerdictKind::Quiet);
-    let idle = match &line.item.waited {
-        Some(waited) => waited.now.histogram.is_empty() && waited.now.total_ns() == 0,
-        None => line.item.row.counters.without_blocked().is_zero(),
-    };
+    let suffers = figures::is_hurt(&line.item);
+    let waited = line.item.waited.as_ref();
+    let idle = line.item.row.counters.without_blocked().is_zero()
+        && waited.is_none_or(|waited| waited.now.histogram.is_empty());
     match line.matched {
         true if cpu >= STRONG || suffers => Weight::Strong,
         true if !idle => Weight::Plain,

@@ -6,14 +6,25 @@ use ratatui::style::Style;
 use ratatui::text::Span;
 
 use crate::draw::palette::Palette;
+use crate::table::{Item, figures};
 use crate::text::{self, Align};
 
 /// Returns the style of a verdict, depending on the party at fault.
-pub(crate) fn verdict_style(kind: VerdictKind, palette: &Palette) -> Style {
+pub(crate) fn kind_style(kind: VerdictKind, palette: &Palette) -> Style {
     match kind {
         VerdictKind::Quiet => palette.graph,
         kind if kind.is_own() => palette.own,
         _ => palette.alarm,
+    }
+}
+
+/// Returns the style of the row's verdict. The verdict of a row that is no longer held up is faint.
+pub(crate) fn verdict_style(item: &Item, palette: &Palette) -> Style {
+    match figures::verdict(item) {
+        Some(kind) if kind == VerdictKind::Quiet || figures::is_hurt(item) => {
+            kind_style(kind, palette)
+        }
+        _ => palette.faint,
     }
 }
 
@@ -68,12 +79,14 @@ pub(crate) fn glyph(cause: Cause, palette: &Palette) -> Span<'static> {
     )
 }
 
-/// Returns the name of a verdict, or a shorter word if the name does not fit; `…` before the first
-/// verdict.
-pub(crate) fn verdict(kind: Option<VerdictKind>, width: usize) -> String {
-    let word = kind.map_or("…", |kind| match kind.name() {
-        name if name.len() <= width => name,
-        _ => noctule_text::verdict_word(kind),
-    });
+/// Returns the name of the row's verdict, or a shorter word if the name does not fit; `…` before
+/// the first verdict, and `-` if the row has no waits.
+pub(crate) fn verdict(item: &Item, width: usize) -> String {
+    let word = match (figures::verdict(item), &item.waited) {
+        (Some(kind), _) if kind.name().len() <= width => kind.name(),
+        (Some(kind), _) => noctule_text::verdict_word(kind),
+        (None, Some(_)) => "…",
+        (None, None) => "-",
+    };
     text::pad(word, width, Align::Left)
 }

@@ -1,10 +1,11 @@
 //! Draws the pane with all details of one group's waits.
 
 use noctule_analysis::{Culprit, WaitReportRow};
-use noctule_model::{Cause, Preemptor};
+use noctule_model::{BlockClass, Cause, Preemptor};
 use noctule_text::{WAIT_LENGTHS, WAIT_SCALE, count, duration, escape, lengths, percent, share};
 use ratatui::text::{Line, Span};
 
+use crate::data::commands::Command;
 use crate::data::waits;
 use crate::data::waits::{LastVerdict, Waited};
 use crate::draw::line::labelled;
@@ -12,6 +13,7 @@ use crate::draw::palette::Palette;
 use crate::draw::spark;
 use crate::draw::wait_cells;
 use crate::state::App;
+use crate::table::Item;
 use crate::text::{self, Align};
 
 /// Height of the distribution, in lines.
@@ -22,30 +24,126 @@ const STRIPE: usize = 4;
 const BAR: usize = 60;
 /// Width of a culprit's name.
 const NAME: usize = 36;
+/// Width of the label of a part of the time.
+const LABEL: usize = 11;
+/// Minimum share of the threads' time for a class of blocked time to be listed.
+const SHOWN: f64 = 0.001;
+/// Maximum number of culprits to list, and of commands for each group.
+const CULPRITS: usize = 5;
+const COMMANDS: usize = 3;
 
-/// Draws the lines below the title: verdict, figures of the window, causes, culprits.
+/// Draws the answer below the title: the verdict, where the group's time went, its commands, and
+/// the groups that it waited for.
+pub(crate) fn answer(
+    app: &App,
+    item: &Item,
+    width: usize,
+    palette: &Palette,
+) -> Vec<Line<'static>> {
+    let Some(waited) = &item.waited else {
+        return Vec::new();
+    };
+    let mut lines = match &waited.verdict {
+        Some(last) => verdict(app, item, last, width, palette),
+        None => labelled("verdict", &before_the_first(app), width, palette),
+    };
+    lines.extend(time(app, &waited.now, width, palette));
+    lines.extend(culprits(app, &waited.now, width, palette));
+    lines.extend(commands(app, app.commands.of(&item.key), width, palette));
+    lines.push(Line::default());
+    lines
+}
+
+/// Draws the details: figures of the window, distribution, causes.
 pub(crate) fn lines(
     app: &App,
     waited: &Waited,
     width: usize,
     palette: &Palette,
 ) -> Vec<Line<'static>> {
-    let mut lines = match &waited.verdict {
-        Some(last) => verdict(app, last, width, palette),
-        None => labelled("verdict", &before_the_first(app), width, palette),
-    };
-    lines.push(Line::default());
     let row = &waited.now;
     let window = duration(app.facts().window_ns);
-    let heading = format!(" in the window of {window}");
-    lines.push(Line::styled(heading, palette.faint));
+    let heading = format!(" waits in the window of {window}");
+    let mut lines = vec![Line::default(), Line::styled(heading, palette.faint)];
     lines.extend(sums(app, row, width, palette));
     lines.push(Line::default());
     lines.extend(distribution(row, width, palette));
     lines.push(Line::default());
     lines.extend(causes(row, width, palette));
-    lines.extend(culprits(app, row, width, palette));
     lines.extend(preemptions(row, width, palette));
+    lines
+}
+
+/// Draws where the time of the group's threads went: running, runnable, then blocked by class. Each
+/// line has the average number of threads, and a bar.
+fn time(app: &App, row: &WaitReportRow, width: usize, palette: &Palette) -> Vec<Line<'static>> {
+    let all = row.threads_ns();
+    let window = app.facts().window_ns.max(1) as f64;
+    let threads = all as f64 / window;
+    let heading = format!(" where the time of its {threads:.1} threads went: share, threads");
+    let mut lines = vec![
+        Line::default(),
+        Line::styled(text::keep_start(&heading, width), palette.faint),
+    ];
+    let mut blocked: Vec<_> = BlockClass::ALL
+        .into_iter()
+        .map(|class| {
+            (
+                class.name(),
+                row.blocked_ns[class as usize],
+                class.is_stall(),
+            )
+        })
+        .filter(|(_, ns, _)| *ns as f64 >= SHOWN * all as f64 && *ns > 0)
+        .collect();
+    blocked.sort_by_key(|&(_, ns, _)| std::cmp::Reverse(ns));
+    let busy = [
+        ("running", row.cpu_ns, false),
+        ("runnable", row.total_ns(), true),
+    ];
+    let columns = width.saturating_sub(LABEL + 18).min(BAR);
+    lines.extend(busy.into_iter().chain(blocked).map(|(name, ns, hurts)| {
+        let part = ns as f64 / all.max(1) as f64;
+        let label = text::pad(name, LABEL, Align::Left);
+        let figures = format!(
+            "{:>7} {:>6}  ",
+            share(ns, all),
+            noctule_text::ratio(ns as f64 / window)
+        );
+        let style = match hurts {
+            true => palette.alarm,
+            false => palette.graph,
+        };
+        Line::from(vec![
+            Span::styled(format!(" {label}"), palette.faint),
+            Span::raw(figures),
+            Span::styled(spark::bar(part, columns).0, style),
+        ])
+    }));
+    lines
+}
+
+/// Lists the busiest commands of the group.
+fn commands(
+    app: &App,
+    commands: &[Command],
+    width: usize,
+    palette: &Palette,
+) -> Vec<Line<'static>> {
+    if commands.is_empty() {
+        return Vec::new();
+    }
+    let window = app.facts().window_ns.max(1) as f64;
+    let mut lines = vec![
+        Line::default(),
+        Line::styled(" its commands, and the CPU that they used", palette.faint),
+    ];
+    let room = width.saturating_sub(31).clamp(8, NAME);
+    lines.extend(commands.iter().take(COMMANDS).map(|command| {
+        let name = text::pad(&text::shorten(&command.words(), room), room, Align::Left);
+        let used = percent(command.cpu_ns as f64 * 100.0 / window);
+        Line::from(format!(" {name} {used:>7}"))
+    }));
     lines
 }
 
@@ -56,7 +154,13 @@ fn before_the_first(app: &App) -> String {
 
 /// Describes the verdict, whose window is longer than the screen's, and compares the group's waits
 /// with its usual waits.
-fn verdict(app: &App, last: &LastVerdict, width: usize, palette: &Palette) -> Vec<Line<'static>> {
+fn verdict(
+    app: &App,
+    item: &Item,
+    last: &LastVerdict,
+    width: usize,
+    palette: &Palette,
+) -> Vec<Line<'static>> {
     let row = last.row();
     let kind = row.verdict.kind;
     let about = format!(
@@ -67,7 +171,7 @@ fn verdict(app: &App, last: &LastVerdict, width: usize, palette: &Palette) -> Ve
     let mut first = labelled("verdict", "", width, palette).remove(0);
     first.push_span(Span::styled(
         kind.name(),
-        wait_cells::verdict_style(kind, palette),
+        wait_cells::verdict_style(item, palette),
     ));
     first.push_span(Span::styled(about, palette.faint));
     let mut lines = vec![first];
@@ -191,13 +295,13 @@ fn causes(row: &WaitReportRow, width: usize, palette: &Palette) -> Vec<Line<'sta
         let mut spans = vec![Span::raw(" "), wait_cells::glyph(cause, palette)];
         let label = text::pad(cause.name(), 14, Align::Left);
         spans.push(Span::styled(format!(" {label}"), palette.faint));
-        spans.push(Span::raw(format!("{}  {}", time(ns), part(ns, total))));
+        spans.push(Span::raw(format!("{}  {}", length(ns), part(ns, total))));
         lines.push(Line::from(spans));
     }
     lines
 }
 
-/// Lists every culprit.
+/// Lists the culprits, most to blame first, and the sum of the others.
 fn culprits(app: &App, row: &WaitReportRow, width: usize, palette: &Palette) -> Vec<Line<'static>> {
     if row.culprits.is_empty() {
         return Vec::new();
@@ -217,12 +321,31 @@ fn culprits(app: &App, row: &WaitReportRow, width: usize, palette: &Palette) -> 
         let times = count(culprit.blame.preemptions);
         Line::from(format!(
             " {name} {}  {}  {times:>6}",
-            time(ns),
+            length(ns),
             part(ns, others)
         ))
     };
     let there = |it: &&Culprit| it.blame.wait_ns > 0 || it.blame.preemptions > 0;
-    lines.extend(row.culprits.iter().filter(there).map(line));
+    let there: Vec<&Culprit> = row.culprits.iter().filter(there).collect();
+    let (first, more) = there.split_at(there.len().min(CULPRITS));
+    for culprit in first {
+        lines.push(line(culprit));
+        let commands = app.commands.of_party(&culprit.party, app.level());
+        let commands: Vec<String> = commands.take(COMMANDS).map(Command::words).collect();
+        if !commands.is_empty() {
+            let words = format!("   {}", commands.join(", "));
+            lines.push(Line::styled(text::keep_start(&words, width), palette.faint));
+        }
+    }
+    if !more.is_empty() {
+        let ns = more.iter().map(|culprit| culprit.blame.wait_ns).sum();
+        let label = text::pad(&format!("{} more", more.len()), room, Align::Left);
+        lines.push(Line::from(format!(
+            " {label} {}  {}",
+            length(ns),
+            part(ns, others)
+        )));
+    }
     lines
 }
 
@@ -237,7 +360,7 @@ fn preemptions(row: &WaitReportRow, width: usize, palette: &Palette) -> Vec<Line
     lines
 }
 
-fn time(ns: u64) -> String {
+fn length(ns: u64) -> String {
     format!("{:>7}", duration(ns))
 }
 

@@ -13,6 +13,7 @@ impl App {
     /// Opens or closes a pane.
     pub(super) fn toggle(&mut self, pane: Mode) {
         self.scroll = 0;
+        self.detail = None;
         self.mode = if self.mode == pane { Mode::Table } else { pane };
         if self.mode == Mode::Columns {
             let sort = self.sort();

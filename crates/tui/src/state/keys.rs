@@ -79,7 +79,7 @@ pub(crate) enum Action {
     Choose,
     /// Freezes or resumes the display.
     Pause,
-    /// Switches to the view, or back to CPU use.
+    /// Switches to the view, or back to the overview.
     View(View),
     /// Switches between tree and flat list.
     Tree,
@@ -199,8 +199,9 @@ const PANES: &[Mode] = &[
     Mode::Cpus,
     Mode::Columns,
 ];
-const BLAME: &[Mode] = &[Mode::Table, Mode::Blame];
-const CPUS: &[Mode] = &[Mode::Table, Mode::Cpus];
+/// The table and the panes that keys of other views replace.
+#[rustfmt::skip]
+const SHOWING: &[Mode] = &[Mode::Table, Mode::Detail, Mode::Blame, Mode::Cpus];
 const CHOOSING: &[Mode] = &[Mode::Table, Mode::Columns];
 const NOT_CHOOSING: &[Mode] = &[
     Mode::Table,
@@ -242,18 +243,20 @@ pub(crate) const KEYS: &[Binding] = &[
     bind(&[key(KeyCode::Esc)], PANES, Action::Back, "close the pane", Some("close")),
     bind(&[char('/')], TABLE, Action::Filter, "filter by any name or pid", Some("filter")),
     bind(&[key(KeyCode::Enter)], TABLE, Action::Open, "details of the selected row", Some("details")),
-    bind(&[char('w')], TABLE, Action::View(View::Waits), "waits, and back", Some("waits")),
-    bind(&[char('e')], TABLE, Action::View(View::Energy), "energy, and back", Some("energy")),
-    bind(&[char('b')], BLAME, Action::Blame, "victims and their culprits", Some("blame")),
-    bind(&[char('C')], CPUS, Action::Cpus, "each CPU and its main group", Some("CPUs")),
+    bind(&[char('a')], SHOWING, Action::View(View::Overview), "overview: who is hurt, why", None),
+    bind(&[char('U')], SHOWING, Action::View(View::Use), "CPU use, and back", Some("CPU use")),
+    bind(&[char('w')], SHOWING, Action::View(View::Waits), "waits, and back", Some("waits")),
+    bind(&[char('e')], SHOWING, Action::View(View::Energy), "energy, and back", Some("energy")),
+    bind(&[char('b')], SHOWING, Action::Blame, "victims and their culprits", Some("blame")),
+    bind(&[char('C')], SHOWING, Action::Cpus, "each CPU and its main group", Some("CPUs")),
     bind(&[char(' ')], NOT_CHOOSING, Action::Pause, "freeze; collection continues", Some("pause")),
-    bind(&[key(KeyCode::Tab)], TABLE, Action::LevelNext, "next level", Some("level")),
-    bind(&[key(KeyCode::BackTab)], TABLE, Action::LevelPrevious, "previous level", None),
-    bind(&[char('1'), char('p')], TABLE, Action::Level(Level::Process), "processes", None),
-    bind(&[char('2'), char('c')], TABLE, Action::Level(Level::Container), "containers; or unit, cgroup", None),
-    bind(&[char('3'), char('u')], TABLE, Action::Level(Level::Unit), "systemd units; or cgroup", None),
-    bind(&[char('4'), char('o')], TABLE, Action::Level(Level::Pod), "pods; or container, unit", None),
-    bind(&[char('5'), char('g')], TABLE, Action::Level(Level::Cgroup), "cgroups, each on its own", None),
+    bind(&[key(KeyCode::Tab)], SHOWING, Action::LevelNext, "next level", Some("level")),
+    bind(&[key(KeyCode::BackTab)], SHOWING, Action::LevelPrevious, "previous level", None),
+    bind(&[char('1'), char('p')], SHOWING, Action::Level(Level::Process), "processes", None),
+    bind(&[char('2'), char('c')], SHOWING, Action::Level(Level::Container), "containers; or unit, cgroup", None),
+    bind(&[char('3'), char('u')], SHOWING, Action::Level(Level::Unit), "systemd units; or cgroup", None),
+    bind(&[char('4'), char('o')], SHOWING, Action::Level(Level::Pod), "pods; or container, unit", None),
+    bind(&[char('5'), char('g')], SHOWING, Action::Level(Level::Cgroup), "cgroups, each on its own", None),
     bind(&[char('f')], CHOOSING, Action::Columns, "columns: show, hide, sort", Some("columns")),
     bind(&[char('s'), char('>')], TABLE, Action::SortNext, "sort by the next column", Some("sort")),
     bind(&[char('<')], TABLE, Action::SortPrevious, "sort by the previous column", None),
@@ -284,7 +287,7 @@ pub(crate) const TRAVEL_KEYS: &[Binding] = &[
     bind(&[key(KeyCode::Right)], TABLE, Action::Travel(Travel::On), "one batch forward", Some("on")),
     bind(&[char('[')], NOT_TYPING, Action::Travel(Travel::Minutes(-1)), "one minute back", Some("-1m")),
     bind(&[char(']')], NOT_TYPING, Action::Travel(Travel::Minutes(1)), "one minute forward", Some("+1m")),
-    bind(&[char('g')], TABLE, Action::Goto, "go to a time: 03:10, -10m", Some("go to")),
+    bind(&[char('g')], SHOWING, Action::Goto, "go to a time: 03:10, -10m", Some("go to")),
     bind(&[char('p')], NOT_TYPING, Action::Play, "play; again: up to 60x", Some("play")),
     bind(&[char(' ')], NOT_CHOOSING, Action::Pause, "stop, or play", None),
     bind(&[char('v')], NOT_TYPING, Action::Travel(Travel::Verdict), "go to the next verdict", Some("verdict")),

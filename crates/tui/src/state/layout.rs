@@ -5,7 +5,7 @@ use ratatui::layout::{Rect, Size};
 /// The parts of the screen. A part for which there is no room is empty.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Areas {
-    /// The node and the agent, on one to four lines.
+    /// The headline in the overview. In every view: the node and the agent, on up to four lines.
     pub(crate) header: Rect,
     /// The node's graph, to the right of a wide header.
     pub(crate) graph: Rect,
@@ -19,23 +19,61 @@ pub(crate) struct Areas {
     pub(crate) titles: Rect,
     /// The rows.
     pub(crate) body: Rect,
+    /// The details of the selected row, to the right of a wide overview.
+    pub(crate) side: Rect,
     /// Headings and rows, or the pane that covers them.
     pub(crate) pane: Rect,
     /// The main keys.
     pub(crate) footer: Rect,
 }
 
-/// Divides the screen.
-pub(crate) fn areas(size: Size, warning: bool, zones: u16) -> Areas {
-    let Size { width, height } = size;
-    let header = match height {
+/// Parts of the screen whose size depends on their content.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Wanted {
+    /// Whether there is a warning.
+    pub(crate) warning: bool,
+    /// Number of lines for the energy zones.
+    pub(crate) zones: u16,
+    /// Number of lines of the headline; 0 outside the overview.
+    pub(crate) headline: u16,
+    /// Whether the details of the selected row are shown on a wide screen.
+    pub(crate) side: bool,
+}
+
+/// Minimum width of a screen with a second pane.
+const WIDE: u16 = 160;
+
+/// Returns the maximum number of lines of the headline on a screen of this height.
+pub(crate) const fn most_headline(height: u16) -> u16 {
+    match height {
         0..=2 => 0,
-        3..=8 => 1,
-        9..=13 => 2,
-        14..=19 => 3,
+        3..=13 => 1,
+        14..=19 => 2,
         _ => 4,
+    }
+}
+
+/// Divides the screen.
+pub(crate) fn areas(size: Size, wanted: Wanted) -> Areas {
+    let Size { width, height } = size;
+    let Wanted { warning, zones, .. } = wanted;
+    let header = match (height, wanted.headline) {
+        (0..=2, _) => 0,
+        (3..=8, _) => 1,
+        (_, 1..) => 1 + wanted.headline.min(most_headline(height)),
+        (9..=13, 0) => 2,
+        (14..=19, 0) => 3,
+        (_, 0) => 4,
     };
-    let graph = if header == 4 && width >= 120 { 62 } else { 0 };
+    let graph = if header == 4 && wanted.headline == 0 && width >= 120 {
+        62
+    } else {
+        0
+    };
+    let side = match wanted.side && width >= WIDE {
+        true => width * 2 / 5,
+        false => 0,
+    };
     let mut y = 0;
     let mut take = |lines: u16| {
         let lines = lines.min(height - y);
@@ -57,6 +95,7 @@ pub(crate) fn areas(size: Size, warning: bool, zones: u16) -> Areas {
             .saturating_sub(footer),
     );
     let titles = Rect {
+        width: width - side,
         height: pane.height.min(1),
         ..pane
     };
@@ -77,6 +116,11 @@ pub(crate) fn areas(size: Size, warning: bool, zones: u16) -> Areas {
         body: Rect {
             y: pane.y + titles.height,
             height: pane.height - titles.height,
+            ..titles
+        },
+        side: Rect {
+            x: width - side,
+            width: side,
             ..pane
         },
         pane,
@@ -99,6 +143,7 @@ impl Areas {
             zones: none(self.zones),
             titles: none(self.titles),
             body: none(self.body),
+            side: none(self.side),
             pane: Rect {
                 y: 0,
                 height: self.footer.y,
@@ -118,7 +163,13 @@ mod tests {
         for width in [0, 1, 20, 119, 120, 300] {
             for height in 0..60 {
                 for (warning, zones) in [(false, 0), (true, 0), (false, 4), (true, 90)] {
-                    let areas = areas(Size::new(width, height), warning, zones);
+                    let wanted = Wanted {
+                        warning,
+                        zones,
+                        headline: zones % 5,
+                        side: !warning,
+                    };
+                    let areas = areas(Size::new(width, height), wanted);
                     let parts = [
                         areas.header,
                         areas.warning,

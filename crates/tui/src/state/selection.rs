@@ -1,6 +1,6 @@
 //! The selected row, the detail pane that follows it, and scrolling.
 
-use super::App;
+use super::{App, Detail};
 use crate::state::keys::Motion;
 
 impl App {
@@ -75,6 +75,26 @@ impl App {
             self.offset = self.offset.clamp(lowest, self.cursor);
         }
         self.offset = self.offset.min(self.lines.len().saturating_sub(page));
+    }
+
+    /// Keeps the details beside the table up to date: of the selected row, or else the first.
+    pub(super) fn hold_beside(&mut self) {
+        let is_wide = self.areas().side.width > 0;
+        let line = self.lines.get(self.selected().unwrap_or(0));
+        let Some(line) = line.filter(|_| is_wide) else {
+            self.beside = None;
+            return;
+        };
+        let known = self
+            .beside
+            .take()
+            .filter(|it| it.line.item.key == line.item.key);
+        let about = known.map(|known| known.about);
+        self.beside = Some(Detail {
+            about: about.unwrap_or_else(|| (self.about.0)(&line.item.row)),
+            line: line.clone(),
+            gone: false,
+        });
     }
 
     pub(super) fn hold_detail(&mut self) {

@@ -130,6 +130,7 @@ impl Sum {
             }),
             mean: self.mean,
             waited: node.item.waited.clone(),
+            command: node.item.command.clone(),
         }
     }
 }

@@ -14,13 +14,20 @@ use crate::text::Align;
 /// A view of the table.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum View {
-    /// Use of the CPU.
+    /// Who is hurt, by whom, and how much.
     #[default]
+    Overview,
+    /// Use of the CPU.
     Use,
     /// Waits for the CPU.
     Waits,
     /// Energy.
     Energy,
+}
+
+impl View {
+    /// All views.
+    pub(crate) const ALL: [Self; 4] = [Self::Overview, Self::Use, Self::Waits, Self::Energy];
 }
 
 /// The kinds of energy zone whose energy is attributed to rows. The value is `true` for an
@@ -85,8 +92,10 @@ pub(crate) struct Item {
     pub(crate) row: Arc<Row>,
     /// Average over the last minute, in CPUs.
     pub(crate) mean: f32,
-    /// Waits of the row, in the view of waits.
+    /// Waits of the row, in the overview and in the view of waits.
     pub(crate) waited: Option<Arc<Waited>>,
+    /// The busiest command of the group, in the overview; empty if unknown.
+    pub(crate) command: String,
 }
 
 /// A column of the table.
@@ -161,7 +170,7 @@ impl Column {
             Cell::Text(text) => SortKey::Text(text(facts, item).to_lowercase()),
             Cell::Minute => SortKey::Number(f64::from(item.mean)),
             Cell::Lengths | Cell::Causes => SortKey::Number(0.0),
-            Cell::Verdict => SortKey::Number(figures::severity(item).unwrap_or(-1.0)),
+            Cell::Verdict => SortKey::Number(figures::severity(item)),
             Cell::Number(value, _) => SortKey::Number(value(facts, item).unwrap_or(-1.0)),
         }
     }

@@ -1,13 +1,16 @@
 //! The columns of all views.
 
-use noctule_model::{Counter, Level, ZoneKind};
+use noctule_model::{Cause, Counter, Level, ZoneKind};
 use noctule_text::{decimal, escape, joules, percent, rate, ratio, watts_alone};
 
 use crate::table::figures;
 use crate::table::{Cell, Column, Facts, View};
 use crate::text;
 
-/// Position in [`COLUMNS`] of the default sort column.
+/// Position in [`COLUMNS`] of the default sort column in the overview.
+pub(crate) const VERDICT: usize = position("VERDICT");
+
+/// Position in [`COLUMNS`] of the default sort column in the view of CPU use.
 pub(crate) const CPU: usize = position("CPU%");
 
 /// Position in [`COLUMNS`] of the default sort column in the view of waits.
@@ -33,10 +36,13 @@ const fn equal(a: &[u8], b: &[u8]) -> bool {
     index == a.len() && index == b.len()
 }
 
+const OVERVIEW: &[View] = &[View::Overview];
 const USE: &[View] = &[View::Use];
 const WAITS: &[View] = &[View::Waits];
 const ENERGY: &[View] = &[View::Energy];
-const USE_AND_ENERGY: &[View] = &[View::Use, View::Energy];
+const OVERVIEW_AND_USE: &[View] = &[View::Overview, View::Use];
+/// The views with rows of processes.
+const OF_PROCESSES: &[View] = &[View::Overview, View::Use, View::Energy];
 
 /// All columns, from left to right. The columns of a view are adjacent, except for columns that
 /// several views share.
@@ -47,7 +53,7 @@ pub(crate) const COLUMNS: &[Column] = &[
         width: 7,
         widest: 7,
         priority: 3,
-        views: USE_AND_ENERGY,
+        views: OF_PROCESSES,
         exists: is_process,
         cell: Cell::Number(figures::pid, |pid| format!("{pid:.0}")),
     },
@@ -57,7 +63,7 @@ pub(crate) const COLUMNS: &[Column] = &[
         width: 11,
         widest: 36,
         priority: 0,
-        views: &[View::Use, View::Waits, View::Energy],
+        views: &[View::Overview, View::Use, View::Waits, View::Energy],
         exists: always,
         cell: Cell::Name,
     },
@@ -67,7 +73,7 @@ pub(crate) const COLUMNS: &[Column] = &[
         width: 14,
         widest: 24,
         priority: 5,
-        views: USE_AND_ENERGY,
+        views: OF_PROCESSES,
         exists: is_process,
         cell: Cell::Text(|_, item| escape(&item.row.name(Level::Container))),
     },
@@ -77,9 +83,89 @@ pub(crate) const COLUMNS: &[Column] = &[
         width: 6,
         widest: 6,
         priority: 1,
-        views: USE,
+        views: OVERVIEW_AND_USE,
         exists: always,
         cell: Cell::Number(figures::cpu_percent, decimal),
+    },
+    Column {
+        title: "WAIT%",
+        help: "time runnable but not running, as a share of the CPU demand (running and waiting)",
+        width: 6,
+        widest: 6,
+        priority: 4,
+        views: OVERVIEW,
+        exists: has_waits,
+        cell: Cell::Number(figures::runnable_percent, decimal),
+    },
+    Column {
+        title: "BLOCK%",
+        help: "time blocked on disk, file system or memory, as a share of the active time",
+        width: 7,
+        widest: 7,
+        priority: 6,
+        views: OVERVIEW,
+        exists: |facts| facts.measured.has_blocked(),
+        cell: Cell::Number(figures::stalled_percent, decimal),
+    },
+    Column {
+        title: "WAITING",
+        help: "average number of threads that were runnable but not running",
+        width: 8,
+        widest: 8,
+        priority: 9,
+        views: OVERVIEW,
+        exists: has_waits,
+        cell: Cell::Number(figures::waiting_threads, ratio),
+    },
+    Column {
+        title: "VERDICT",
+        help: "verdict on the last window, compared with the group's own history; sorts by lost time, first lost to others",
+        width: 11,
+        widest: 20,
+        priority: 2,
+        views: OVERVIEW,
+        exists: has_verdict,
+        cell: Cell::Verdict,
+    },
+    Column {
+        title: "CULPRIT",
+        help: "what the verdict blames: another group, a limit, the kernel, the host",
+        width: 12,
+        widest: 28,
+        priority: 3,
+        views: OVERVIEW,
+        exists: has_verdict,
+        cell: Cell::Text(|facts, item| figures::blamed(facts.level, item)),
+    },
+    Column {
+        title: "COMMAND",
+        help: "the busiest command of the group in the window",
+        width: 12,
+        widest: 24,
+        priority: 7,
+        views: OVERVIEW,
+        exists: is_group,
+        cell: Cell::Text(|_, item| item.command.clone()),
+    },
+    Column {
+        title: "P99",
+        help: "99th percentile of the waits: 99% of the waits were shorter",
+        width: 6,
+        widest: 6,
+        priority: 8,
+        views: OVERVIEW,
+        exists: has_verdict,
+        cell: Cell::Number(|_, item| figures::wait_quantile(item, 0.99), text::length),
+    },
+    Column {
+        title: "MINUTE",
+        help: "CPU use, last 60 windows, scaled to the row's peak or half a CPU; sorts by average",
+        width: 12,
+        widest: 60,
+        priority: 10,
+        views: OVERVIEW,
+        exists: always,
+        cell: Cell::Minute,
     },
     Column {
         title: "MINUTE",
@@ -410,6 +496,19 @@ fn always(_: &Facts) -> bool {
 
 fn is_process(facts: &Facts) -> bool {
     facts.level == Level::Process
+}
+
+fn is_group(facts: &Facts) -> bool {
+    !is_process(facts)
+}
+
+fn has_waits(facts: &Facts) -> bool {
+    facts.measured.has(Counter::Wait(Cause::Neighbour))
+}
+
+/// Returns whether rows have verdicts. Groups have them, processes do not.
+fn has_verdict(facts: &Facts) -> bool {
+    is_group(facts) && has_waits(facts)
 }
 
 fn has_all(facts: &Facts, counters: &[Counter]) -> bool {

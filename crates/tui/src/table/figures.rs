@@ -1,7 +1,7 @@
 //! Figures of a row. A figure that was not measured is `None`.
 
 use noctule_analysis::WaitReportRow;
-use noctule_model::{Counter, Level, SOFTIRQ_VECTORS, VerdictKind, ZoneKind};
+use noctule_model::{BlockClass, Counter, Level, SOFTIRQ_VECTORS, VerdictKind, ZoneKind};
 use noctule_text::escape;
 
 use crate::table::{Facts, Item};
@@ -137,24 +137,108 @@ pub(crate) fn verdict(item: &Item) -> Option<VerdictKind> {
     Some(last.row().verdict.kind)
 }
 
-/// Returns the severity of the verdict. Waits caused by others are more severe than self-inflicted
-/// waits.
-pub(crate) fn severity(item: &Item) -> Option<f64> {
-    Some(match verdict(item)? {
-        VerdictKind::Quiet => 0.0,
-        VerdictKind::Stopped => 1.0,
-        VerdictKind::TooManyThreads => 2.0,
-        VerdictKind::HeldByQuota => 3.0,
-        VerdictKind::HeldByMemoryLimit => 4.0,
-        VerdictKind::HurtByInterrupts => 5.0,
-        VerdictKind::HurtByKernel => 6.0,
-        VerdictKind::HurtByHost => 7.0,
-        VerdictKind::HeldByReclaim => 8.0,
-        VerdictKind::HeldByDisk => 9.0,
-        VerdictKind::HeldByFilesystem => 10.0,
-        VerdictKind::HeldByLock => 11.0,
-        VerdictKind::QuotaAndNeighbours => 12.0,
-        VerdictKind::HurtByNeighbours => 13.0,
-        VerdictKind::HurtByNeighbour => 14.0,
+/// Returns whether the latest verdict blames something, and the row is still held up: in this
+/// window it waited for a CPU, was stalled, or was blocked on a lock.
+pub(crate) fn is_hurt(item: &Item) -> bool {
+    let hurt = verdict(item).is_some_and(|kind| kind != VerdictKind::Quiet);
+    hurt && item.waited.as_ref().is_some_and(|waited| waited.is_held())
+}
+
+/// Returns the severity of the verdict: the time lost per second in the verdict's window, in
+/// nanoseconds. Time lost to others ranks before time that the group cost itself. 0 if the row is
+/// not hurt now.
+pub(crate) fn severity(item: &Item) -> f64 {
+    match item
+        .waited
+        .as_ref()
+        .and_then(|waited| waited.verdict.as_ref())
+    {
+        Some(last) if is_hurt(item) => last.severity(),
+        _ => 0.0,
+    }
+}
+
+/// Names what hurts the row, escaped for a terminal; empty if the row is not hurt. Of several
+/// culprits, only the first is named.
+pub(crate) fn blamed(level: Level, item: &Item) -> String {
+    let verdict = item
+        .waited
+        .as_ref()
+        .and_then(|waited| waited.verdict.as_ref());
+    let Some(last) = verdict.filter(|_| is_hurt(item)) else {
+        return String::new();
+    };
+    let reason = last.reason(level);
+    let limit = || match &reason.quota {
+        Some(quota) => format!("limit of {}", noctule_text::cpus(quota.cpus)),
+        None => "a CPU limit".to_owned(),
+    };
+    let memory = reason
+        .memory
+        .as_ref()
+        .and_then(|memory| memory.limit.as_ref());
+    let others = match reason.culprits.as_slice() {
+        [] => None,
+        [one] => Some(one.name.clone()),
+        [first, others @ ..] => Some(format!("{} +{}", first.name, others.len())),
+    };
+    let others_or = |words: &str| others.clone().unwrap_or_else(|| words.to_owned());
+    escape(&match reason.kind {
+        VerdictKind::Quiet | VerdictKind::Stopped => String::new(),
+        VerdictKind::HurtByNeighbour | VerdictKind::HurtByNeighbours => others_or("unknown"),
+        VerdictKind::HeldByQuota => limit(),
+        VerdictKind::QuotaAndNeighbours => format!("{}, {}", limit(), others_or("others")),
+        VerdictKind::TooManyThreads => "its own threads".to_owned(),
+        VerdictKind::HurtByKernel => "kernel threads".to_owned(),
+        VerdictKind::HurtByHost => "the hypervisor".to_owned(),
+        VerdictKind::HurtByInterrupts => "interrupts".to_owned(),
+        VerdictKind::HeldByDisk => others_or("the disk"),
+        VerdictKind::HeldByFilesystem => "the file system".to_owned(),
+        VerdictKind::HeldByLock => others_or("locks"),
+        VerdictKind::HeldByReclaim => "memory reclaim".to_owned(),
+        VerdictKind::HeldByMemoryLimit => match memory {
+            Some(limit) => format!("limit of {}", noctule_text::bytes(limit.bytes)),
+            None => "a memory limit".to_owned(),
+        },
     })
+}
+
+/// Returns the waiting time as a share of the time for which the threads wanted a CPU, in percent.
+pub(crate) fn runnable_percent(_: &Facts, item: &Item) -> Option<f64> {
+    let (waited, ran) = (waited_ns(item), item.row.counters[Counter::CpuTime]);
+    share(waited, waited + ran)
+}
+
+/// Returns the average number of threads that waited for a CPU.
+pub(crate) fn waiting_threads(facts: &Facts, item: &Item) -> Option<f64> {
+    (facts.window_ns > 0).then(|| waited_ns(item) as f64 / facts.window_ns as f64)
+}
+
+/// Returns the time for which the row's threads were blocked although they had work, as a share of
+/// their active time, in percent. A wait for a lock counts if the verdict blames another holder.
+pub(crate) fn stalled_percent(_: &Facts, item: &Item) -> Option<f64> {
+    let by_lock = verdict(item) == Some(VerdictKind::HeldByLock);
+    let is_meant = |class: &BlockClass| {
+        let is_running = *class != BlockClass::Stopped;
+        (class.is_stall() && is_running) || (by_lock && *class == BlockClass::Lock)
+    };
+    let classes = BlockClass::ALL.into_iter().filter(is_meant);
+    let stalled: u64 = classes
+        .map(|class| item.row.counters[Counter::Blocked(class)])
+        .sum();
+    share(
+        stalled,
+        stalled + waited_ns(item) + item.row.counters[Counter::CpuTime],
+    )
+}
+
+fn waited_ns(item: &Item) -> u64 {
+    Counter::WAITS
+        .iter()
+        .map(|&counter| item.row.counters[counter])
+        .sum()
+}
+
+fn share(part: u64, all: u64) -> Option<f64> {
+    (all > 0).then(|| part as f64 * 100.0 / all as f64)
 }

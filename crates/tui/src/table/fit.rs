@@ -32,6 +32,9 @@ pub(crate) fn fit(facts: &Facts, hidden: &HashSet<usize>, width: usize, tree: bo
                 Cell::Text(_) if facts.view == View::Waits => {
                     ((width / 5).clamp(column.width, column.widest), 1)
                 }
+                Cell::Text(_) if has_verdicts(facts) => {
+                    ((width / 7).clamp(column.width, column.widest), 1)
+                }
                 Cell::Text(_) => (column.width, 1),
                 _ => (column.width, 2),
             };
@@ -58,17 +61,26 @@ pub(crate) fn fit(facts: &Facts, hidden: &HashSet<usize>, width: usize, tree: bo
     placed
 }
 
+/// Returns whether rows have a verdict and a culprit, which need room.
+fn has_verdicts(facts: &Facts) -> bool {
+    match facts.view {
+        View::Waits => true,
+        View::Overview => facts.level != Level::Process,
+        View::Use | View::Energy => false,
+    }
+}
+
 /// Returns the minimum width of the name. With 11 columns, CPU use still fits on a terminal of 20
 /// columns. The kernel truncates process names to 15 characters; other names, and trees, can have
 /// any length.
 fn name_width(facts: &Facts, width: usize, tree: bool) -> usize {
     match (width, facts.level) {
-        (0..40, _) if facts.view == View::Waits => width.saturating_sub(12).clamp(4, 14),
+        (0..40, _) if has_verdicts(facts) => width.saturating_sub(12).clamp(4, 14),
         (0..40, _) => 11,
-        (40..110, _) if facts.view == View::Waits => 17,
+        (40..110, _) if has_verdicts(facts) => 17,
         // Leaves room for the column of waits that the row caused, in addition to the waits in
         // progress.
-        (110..150, _) if facts.view == View::Waits => 26,
+        (110..150, _) if has_verdicts(facts) => 26,
         (_, Level::Process) if !tree => 17,
         (40..75, _) => 20,
         (_, Level::Process) => 28,

@@ -1,20 +1,21 @@
 //! The rows of the table, filtered and sorted.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use noctule_analysis::{Named, Row};
-use noctule_model::{Level, VerdictKind};
+use noctule_model::{Counter, Level, VerdictKind};
 use noctule_text::escape;
 
 use crate::data::Data;
+use crate::data::commands::Commands;
 use crate::data::level::{self, Key};
 use crate::data::waits::Waited;
 use crate::table::arrange;
 use crate::table::below::Below;
 use crate::table::figures;
 use crate::table::tree;
-use crate::table::{Column, Facts, Item, View};
+use crate::table::{Cell, Column, Facts, Item, View};
 
 /// Whether a row of the tree has children, and whether they are shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,6 +59,8 @@ pub(crate) struct Wish<'a> {
     pub(crate) tree: bool,
     /// Collapsed rows of the tree.
     pub(crate) collapsed: &'a HashSet<Key>,
+    /// The commands of each group, for the overview.
+    pub(crate) commands: &'a Commands,
 }
 
 /// Returns the lines of the table.
@@ -68,6 +71,13 @@ pub(crate) fn lines(data: &Data, wish: &Wish<'_>) -> Vec<Line> {
         let mut nodes = tree::nodes(data, level);
         for node in &mut nodes {
             node.matched = matches(&node.item.row, level, wish.filter);
+            node.item.command = wish.commands.busiest(&node.item.key);
+        }
+        if wish.facts.view == View::Overview {
+            let waits = waits_by_key(data, level);
+            for node in &mut nodes {
+                node.item.waited = waits.get(&node.item.key).map(|&it| it.clone());
+            }
         }
         return arrange::arrange(nodes, wish.collapsed, sort_key, wish.descending);
     }
@@ -77,6 +87,12 @@ pub(crate) fn lines(data: &Data, wish: &Wish<'_>) -> Vec<Line> {
             let rows = data.rows(level).iter();
             let rows = rows.filter(|row| matches(row, level, wish.filter));
             rows.map(|row| flat(data, level, row)).collect()
+        }
+        View::Overview => {
+            let lines = overview(data, wish).into_iter();
+            lines
+                .filter(|line| finds(line, level, wish.filter))
+                .collect()
         }
         View::Waits => {
             let lines = data.waits.rows(level).iter().map(|row| waited(row, level));
@@ -96,10 +112,41 @@ pub(crate) fn lines(data: &Data, wish: &Wish<'_>) -> Vec<Line> {
         } else {
             order
         };
+        let cpu = |line: &Line| line.item.row.counters[Counter::CpuTime];
+        let order = match wish.column.cell {
+            // Most rows are not hurt.
+            Cell::Verdict => order.then_with(|| cpu(line_b).cmp(&cpu(line_a))),
+            _ => order,
+        };
         // Rows with equal sort keys keep their order from one window to the next.
         order.then_with(|| line_a.item.key.cmp(&line_b.item.key))
     });
     sorted.into_iter().map(|(_, line)| line).collect()
+}
+
+/// Returns the rows that used CPU time within the last minute, each with its waits, and the groups
+/// that only waited.
+fn overview(data: &Data, wish: &Wish<'_>) -> Vec<Line> {
+    let level = wish.facts.level;
+    let mut waits = waits_by_key(data, level);
+    let rows = data.rows(level).iter().map(|row| {
+        let mut line = flat(data, level, row);
+        line.item.waited = waits.remove(&line.item.key).cloned();
+        line.item.command = wish.commands.busiest(&line.item.key);
+        line
+    });
+    let mut lines: Vec<Line> = rows.collect();
+    lines.extend(waits.into_values().map(|row| waited(row, level)));
+    lines
+}
+
+/// Returns the groups with waits. The waits of processes have no verdicts.
+fn waits_by_key(data: &Data, level: Level) -> HashMap<Key, &Arc<Waited>> {
+    let rows = match level {
+        Level::Process => &[],
+        _ => data.waits.rows(level),
+    };
+    rows.iter().map(|row| (row.key.clone(), row)).collect()
 }
 
 fn flat(data: &Data, level: Level, row: &Arc<Row>) -> Line {
@@ -115,6 +162,7 @@ fn flat(data: &Data, level: Level, row: &Arc<Row>) -> Line {
             key,
             row: row.clone(),
             waited: None,
+            command: String::new(),
         },
     }
 }
@@ -131,6 +179,7 @@ fn waited(waited: &Arc<Waited>, level: Level) -> Line {
             row: Arc::new(waited.as_row()),
             mean: 0.0,
             waited: Some(waited.clone()),
+            command: String::new(),
         },
     }
 }
@@ -143,6 +192,7 @@ fn finds(line: &Line, level: Level, filter: &str) -> bool {
         || figures::culprit(level, &line.item)
             .to_lowercase()
             .contains(filter)
+        || line.item.command.to_lowercase().contains(filter)
         || verdict.contains(filter)
 }
 

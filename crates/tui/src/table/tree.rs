@@ -160,6 +160,7 @@ fn node(data: &Data, level: Level, row: Arc<Row>) -> Node {
             key,
             row,
             waited: None,
+            command: String::new(),
         },
     }
 }

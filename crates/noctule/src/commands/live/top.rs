@@ -90,15 +90,16 @@ pub(super) fn options(
     about: About,
 ) -> noctule_tui::Options {
     noctule_tui::Options {
-        level: match (args.by, args.waits) {
-            (Some(by), _) => by.into(),
-            (None, false) => Level::Process,
-            (None, true) => Level::Container,
+        level: match args.by {
+            Some(by) => by.into(),
+            None if args.cpu || args.energy => Level::Process,
+            None => Level::Container,
         },
-        view: match (args.waits, args.energy) {
-            (true, _) => View::Waits,
-            (_, true) => View::Energy,
-            _ => View::Use,
+        view: match (args.cpu, args.waits, args.energy) {
+            (true, ..) => View::Use,
+            (_, true, _) => View::Waits,
+            (.., true) => View::Energy,
+            _ => View::Overview,
         },
         thresholds: config.verdicts.thresholds(),
         selection,
