@@ -74,12 +74,17 @@ impl Fake {
     }
 
     /// Adds a feature in the given state.
-    pub(crate) fn off(mut self, id: FeatureId, state: FeatureState) -> Self {
+    pub(crate) fn off(self, id: FeatureId, state: FeatureState) -> Self {
+        self.off_with_mend(id, state, "")
+    }
+
+    /// Adds a feature in the given state, with advice on how to enable it.
+    pub(crate) fn off_with_mend(mut self, id: FeatureId, state: FeatureState, mend: &str) -> Self {
         let feature = Feature {
             id,
             state,
             reason: "made up".into(),
-            mend: String::new(),
+            mend: mend.into(),
         };
         let features = self.batch.features.iter().cloned().chain([feature]);
         self.batch.features = features.collect();

@@ -125,7 +125,7 @@ fn ended_process_is_shown_once() {
 }
 
 #[test]
-fn warnings_name_what_is_off_and_what_is_being_lost() {
+fn warnings_name_losses_and_features_that_can_be_enabled_here() {
     let mut data = data();
     let mut fake = Fake::new();
     let push = |data: &mut Data, fake: &mut Fake, count| {
@@ -135,20 +135,23 @@ fn warnings_name_what_is_off_and_what_is_being_lost() {
             count,
         }];
         data.push(fake.tick(&[]));
-        data.warning()
+        data.warning().map(|it| (it.words, it.is_losing))
     };
     assert_eq!(push(&mut data, &mut fake, 5), None, "lost before we looked");
     let growing = push(&mut data, &mut fake, 7);
-    assert_eq!(growing.as_deref(), Some("losing exit_record (7)"));
+    let losing = ("losing exit_record (7)".to_owned(), true);
+    assert_eq!(growing, Some(losing));
     for _ in 1..LENGTH {
         assert!(push(&mut data, &mut fake, 7).is_some());
     }
     assert_eq!(push(&mut data, &mut fake, 7), None);
+    let elsewhere = "on a virtual machine, ask the provider";
     fake = fake
-        .off(FeatureId::Cycles, FeatureState::Off)
+        .off_with_mend(FeatureId::Cycles, FeatureState::Off, elsewhere)
+        .off_with_mend(FeatureId::Tracefs, FeatureState::Degraded, "mount it")
         .off(FeatureId::TcpEvents, FeatureState::On);
     let off = push(&mut data, &mut fake, 7);
-    assert_eq!(off.as_deref(), Some("cycles off"));
+    assert_eq!(off, Some(("tracefs degraded".to_owned(), false)));
 }
 
 #[test]
@@ -185,6 +188,7 @@ fn two_batches_of_one_moment_give_no_rates() {
 #[test]
 fn columns_fill_the_width_and_leave_in_order_of_priority() {
     let levels = level::LEVELS.map(|level| (View::Use, level));
+    let overview = level::LEVELS.map(|level| (View::Overview, level));
     let waits = level::LEVELS.map(|level| (View::Waits, level));
     let energy = level::LEVELS.map(|level| (View::Energy, level));
     let kind = |kind, root| KindReport {
@@ -193,7 +197,12 @@ fn columns_fill_the_width_and_leave_in_order_of_priority() {
         root,
     };
     let kinds = ZoneKind::ALL.map(|it| kind(it, it == ZoneKind::Psys));
-    for (view, level) in levels.into_iter().chain(waits).chain(energy) {
+    for (view, level) in levels
+        .into_iter()
+        .chain(overview)
+        .chain(waits)
+        .chain(energy)
+    {
         let facts = Facts {
             view,
             level,

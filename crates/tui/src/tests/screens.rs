@@ -143,6 +143,19 @@ const CASES: &[Case] = &[
     case("help-ascii-80x24", (80, 24), Level::Process, busy_ascii, "?"),
     case("columns-ascii-80x24", (80, 24), Level::Process, busy_ascii, "f Down Space"),
     case("cgroup-tree-ascii-80x24", (80, 24), Level::Cgroup, busy_ascii, "t"),
+    case("overview-200x45", (200, 45), Level::Container, waits::contended, "a Down Down"),
+    case("overview-120x30", (120, 30), Level::Container, waits::contended, "a"),
+    case("overview-80x24", (80, 24), Level::Container, waits::contended, "a Down"),
+    case("overview-40x10", (40, 10), Level::Container, waits::contended, "a"),
+    case("overview-20x5", (20, 5), Level::Container, waits::contended, "a Space"),
+    case("overview-process-120x24", (120, 24), Level::Process, busy, "a"),
+    case("overview-tree-120x24", (120, 24), Level::Cgroup, waits::contended, "a t"),
+    case("overview-quiet-160x16", (160, 16), Level::Container, busy, "a"),
+    case("overview-over-120x14", (120, 14), Level::Container, waits::over, "a"),
+    case("overview-young-80x14", (80, 14), Level::Container, waits::young, "a"),
+    case("overview-off-80x14", (80, 14), Level::Container, waits::switched_off, "a"),
+    case("overview-ascii-160x24", (160, 24), Level::Container, waits_ascii, "a"),
+    case("overview-hostile-160x24", (160, 24), Level::Cgroup, waits::hostile, "a"),
     case("unmeasured-detail-80x30", (80, 30), Level::Process, unmeasured, "Enter"),
 ];
 
@@ -155,6 +168,8 @@ const COLOURS: &[Case] = &[
     case("detail-colours-120x40", (120, 40), Level::Process, busy, "/ c r i Enter Down Enter"),
     case("waits-colours-120x24", (120, 24), Level::Container, waits::contended, "Down"),
     case("waits-detail-colours-120x50", (120, 50), Level::Container, waits::contended, "/ 4 e Enter Enter"),
+    case("overview-colours-160x24", (160, 24), Level::Container, waits::contended, "a Down"),
+    case("overview-over-colours-120x14", (120, 14), Level::Container, waits::over, "a"),
     case("cpus-colours-120x24", (120, 24), Level::Container, cpus, "C"),
     case("blame-colours-120x24", (120, 24), Level::Cgroup, waits::contended, "b"),
     case("energy-colours-120x20", (120, 20), Level::Process, energy::metered, ""),
@@ -386,12 +401,22 @@ fn no_size_panics_and_no_control_character_reaches_a_cell() {
         energy::metered,
         energy::without_meter,
     ];
-    let keys = ["", "Down Enter", "?", "/ a b", "t End", "5 t Down Left End"];
+    let keys = [
+        "",
+        "Down Enter",
+        "?",
+        "/ a b",
+        "t End",
+        "5 t Down Left End",
+        "a 2 Down",
+    ];
     for node in nodes {
         let start = node(app(Level::Process, 80, 24));
         for keys in keys {
             let app = press(start.clone(), keys);
-            for width in [0, 1, 2, 3, 5, 9, 17, 20, 39, 60, 99, 119, 120, 131, 250] {
+            for width in [
+                0, 1, 2, 3, 5, 9, 17, 20, 39, 60, 99, 119, 120, 131, 160, 250,
+            ] {
                 for height in [0, 1, 2, 3, 5, 7, 8, 9, 14, 20, 61] {
                     // The state may be one event behind the terminal.
                     let terminal = terminal(&app, width, height);
@@ -410,7 +435,7 @@ fn only_safe_colours_are_used_and_none_without_colour() {
         .into_iter()
         .flat_map(|color| [busy as fn(App) -> App, waits::contended].map(|node| (color, node)))
     {
-        for keys in ["", "Down", "? ", "Enter", "/ a"] {
+        for keys in ["", "Down", "? ", "Enter", "/ a", "a"] {
             let mut app = node(app(Level::Process, 120, 30));
             app.color = color;
             let app = press(app, keys);

@@ -295,7 +295,7 @@ fn the_mouse_selects_opens_sorts_and_scrolls() {
 
 #[test]
 fn hidden_columns_stay_hidden_in_other_views_and_come_back() {
-    let app = press(start(&mut ten()), "f Home Space Esc w e e");
+    let app = press(start(&mut ten()), "f Home Space Esc w e e U");
     assert_eq!(app.hidden.len(), 1);
     let app = press(app, "f Home Down Space");
     assert_eq!(app.hidden.len(), 1, "the name stays");

@@ -4,6 +4,7 @@ use noctule_model::{Batch, Cause, FeatureId, FeatureState, Level, VerdictKind};
 
 use super::fixture::{Fake, app, feed, names, press};
 use crate::state::App;
+use crate::table::View;
 use crate::table::columns::COLUMNS;
 use crate::table::figures;
 
@@ -60,6 +61,14 @@ pub(super) fn starved(app: App) -> App {
             fake.tick(&[(1, 40), (3, 190), (4, 100)])
         })
         .collect();
+    press(feed(app, batches), "w")
+}
+
+/// Like [`contended`], but in the last second no group waits.
+pub(super) fn over(app: App) -> App {
+    let mut fake = node();
+    let mut batches: Vec<Batch> = (0..20).map(|_| second(&mut fake, 70)).collect();
+    batches.push(fake.tick(&[(1, 40), (4, 100)]));
     press(feed(app, batches), "w")
 }
 
@@ -212,7 +221,8 @@ fn each_view_has_its_own_sort_order() {
     let app = press(app, "s");
     assert_eq!(sorted(&app).0, "CULPRIT", "pictures are no order");
     let app = press(app, "w");
-    assert_eq!(sorted(&app), ("CPU%", true));
+    assert_eq!(sorted(&app), ("VERDICT", true));
+    assert_eq!(sorted(&press(app.clone(), "U")), ("CPU%", true));
     assert_eq!(sorted(&press(app, "w")).0, "CULPRIT");
 }
 
@@ -322,4 +332,86 @@ fn the_detail_pane_follows_its_group() {
     );
     assert_eq!(name(&app), "session-3.scope");
     assert!(app.detail.as_ref().unwrap().gone);
+}
+
+/// Returns the headline on a wide screen.
+fn headline(app: &App) -> String {
+    let lines = app
+        .headline(ratatui::layout::Size::new(400, 30))
+        .into_iter();
+    lines.map(|(line, _)| line).collect::<Vec<_>>().join(" / ")
+}
+
+#[test]
+fn the_overview_opens_on_the_worst_verdict() {
+    let app = press(contended(app(Level::Container, 160, 30)), "a");
+    let expected = "web/shop-7d9f/shop-4e1d: hurt by /batch/job-17: runnable but not running 37.6% \
+                    of its CPU demand, 34.8% behind that one, p99 4.06ms. 2 other groups are \
+                    hurt. / Try: raise its CPU weight, or move it";
+    assert_eq!(headline(&app), expected);
+    let order = [
+        // Hurt by another group, then by itself, most lost time first, then by CPU time.
+        "web/shop-7d9f/shop-4e1d",
+        "session-3.scope",
+        "web/shop-7d9f/shop-77aa",
+        "/batch/job-17",
+        "nginx.service",
+    ];
+    assert_eq!(names(&app), order);
+    let blamed = |line: &crate::table::lines::Line| figures::blamed(app.level(), &line.item);
+    let blamed: Vec<String> = app.lines.iter().map(blamed).collect();
+    let expected = ["/batch/job-17 +1", "its own threads", "a CPU limit", "", ""];
+    assert_eq!(blamed, expected);
+}
+
+#[test]
+fn a_row_without_waits_in_the_window_is_not_hurt() {
+    let app = press(over(app(Level::Container, 160, 30)), "a");
+    assert_eq!(headline(&app), "No group is hurt.");
+    let is_hurt = |line: &crate::table::lines::Line| figures::is_hurt(&line.item);
+    assert!(!app.lines.iter().any(is_hurt));
+    let kind = verdict(&app, "web/shop-7d9f/shop-4e1d");
+    assert_eq!(kind, Some(VerdictKind::HurtByNeighbour), "it is only faint");
+}
+
+#[test]
+fn keys_of_views_and_levels_work_in_panes() {
+    use crate::state::keys::Mode;
+    let start = press(contended(app(Level::Container, 200, 40)), "a");
+    for pane in ["Enter", "b", "C"] {
+        let open = press(start.clone(), pane);
+        for (key, view) in [
+            ("U", View::Use),
+            ("w", View::Waits),
+            ("e", View::Energy),
+            ("a", View::Overview),
+        ] {
+            let turned = press(open.clone(), key);
+            assert_eq!(
+                (turned.view, turned.mode),
+                (view, Mode::Table),
+                "{pane} {key}"
+            );
+        }
+        for key in ["3", "Tab"] {
+            let there = press(open.clone(), key);
+            assert_eq!(there.level(), Level::Unit, "{pane} {key}");
+            assert_eq!(there.mode == Mode::Table, pane == "Enter", "{pane} {key}");
+        }
+        let other = if pane == "b" { "C" } else { "b" };
+        assert_ne!(press(open, other).mode, Mode::Table, "{pane} {other}");
+    }
+}
+
+#[test]
+fn a_wide_overview_has_the_details_of_the_selected_row_beside_the_table() {
+    let beside = |app: &App| app.beside.as_ref().map(|detail| detail.line.name.clone());
+    let wide = press(contended(app(Level::Container, 160, 30)), "a");
+    assert_eq!(beside(&wide).as_deref(), Some("web/shop-7d9f/shop-4e1d"));
+    let wide = press(wide, "Down Down");
+    assert_eq!(beside(&wide).as_deref(), Some("session-3.scope"));
+    assert_eq!(beside(&press(wide.clone(), "w")), None);
+    assert_eq!(beside(&press(wide, "b")), None, "the pane needs the width");
+    let narrow = press(contended(app(Level::Container, 159, 30)), "a");
+    assert_eq!(beside(&narrow), None);
 }
