@@ -5,6 +5,7 @@
 //! in order.
 
 mod bar;
+mod command;
 mod cpus;
 pub mod diff;
 mod disk_report;
@@ -23,6 +24,7 @@ mod strip;
 mod wait_report;
 mod why;
 
+pub use command::by_command;
 pub use cpus::{CpuUse, CpuWindow};
 pub use disk_report::{DiskParty, DiskReport};
 pub use energy::{

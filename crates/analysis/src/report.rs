@@ -5,8 +5,8 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use noctule_model::{
-    Batch, ByPackage, CgroupId, CgroupRow, Comm, Counter, Counters, Events, Feature, IdMap, IdSet,
-    Joules, Level, Loss, Measured, Node, Owner, PackageRow, ProcessId, ProcessRow, Sockets,
+    Batch, ByPackage, CgroupId, CgroupRow, Command, Counter, Counters, Events, Feature, IdMap,
+    IdSet, Joules, Level, Loss, Measured, Node, Owner, PackageRow, ProcessId, ProcessRow, Sockets,
     Subject,
 };
 
@@ -18,6 +18,8 @@ use crate::{Descent, EnergyReport, Selection};
 pub struct Row {
     /// The process, at the level of processes.
     pub process: Option<ProcessRow>,
+    /// The command, if the row is the sum of its processes. See [`crate::by_command`].
+    pub command: Option<Command>,
     /// The owner. If several cgroups were added up, this is the owner of the cgroup with the
     /// shortest path.
     pub owner: Arc<Owner>,
@@ -349,6 +351,7 @@ impl ReportBuilder {
                         exited: row.exited || row.gone,
                         ..row.clone()
                     }),
+                    command: None,
                     events: None,
                 }
             })
@@ -363,6 +366,7 @@ impl ReportBuilder {
             let before = before.get(&row.id).copied().unwrap_or(&zero);
             Row {
                 process: None,
+                command: None,
                 owner: owner_of(row.owner.as_ref(), row.id),
                 counters: row
                     .counters_at(last.taken_ns)
@@ -403,7 +407,7 @@ pub(crate) fn owner_of(owner: Option<&Arc<Owner>>, cgroup: CgroupId) -> Arc<Owne
 }
 
 /// Adds up the rows that have the same key at the level.
-fn group(rows: Vec<Row>, level: Level) -> Vec<Row> {
+pub(crate) fn group(rows: Vec<Row>, level: Level) -> Vec<Row> {
     let mut groups: HashMap<Key, Row> = HashMap::new();
     for row in rows {
         match groups.entry(key(&row.owner, level)) {
@@ -473,6 +477,7 @@ impl Report {
         }
         Row {
             process: None,
+            command: None,
             owner: Arc::new(Owner::unknown(CgroupId::default())),
             counters,
             joules,
@@ -492,8 +497,9 @@ impl Row {
     /// Returns the name shown to people: command, container, pod, unit or path, depending on the
     /// level. The name is not escaped.
     pub fn name(&self, level: Level) -> String {
-        match (level, &self.process) {
-            (Level::Process, Some(row)) => Comm::text(&row.comm),
+        let comm = self.process.as_ref().map(|process| process.comm);
+        match comm.or(self.command.map(|command| command.comm)) {
+            Some(comm) if level == Level::Process => comm.text(),
             _ => self.owner.name(level),
         }
     }

@@ -27,6 +27,17 @@ impl Comm {
     }
 }
 
+/// The processes of one name in one group.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Command {
+    pub comm: Comm,
+    /// Whether these are kernel threads. A process of the same name in the same group belongs to
+    /// another command.
+    pub kernel_thread: bool,
+    /// Number of processes that used anything in the window, including those that exited.
+    pub processes: u64,
+}
+
 impl fmt::Debug for Comm {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:?}", self.text())

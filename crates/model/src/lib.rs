@@ -43,7 +43,7 @@ pub use asleep::{Asleep, AsleepThreads};
 pub use batch::{Batch, CgroupRow, Node, ProcessRow};
 pub use blocked::{BlockClass, Blocked};
 pub use capacity::shrink_sparse;
-pub use comm::Comm;
+pub use comm::{Comm, Command};
 pub use counters::{Cause, Counter, Counters, Preemptor, SOFTIRQ_VECTORS};
 pub use counts::{Countable, Counts, Cumulative};
 pub use cpu::CpuRow;

@@ -591,6 +591,7 @@ pub(crate) struct ManArgs {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum By {
     Process,
+    Command,
     Container,
     Pod,
     Unit,
@@ -645,7 +646,7 @@ impl From<AskedKind> for EventKind {
 impl From<By> for Level {
     fn from(by: By) -> Self {
         match by {
-            By::Process => Self::Process,
+            By::Process | By::Command => Self::Process,
             By::Container => Self::Container,
             By::Pod => Self::Pod,
             By::Unit => Self::Unit,

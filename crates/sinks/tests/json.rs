@@ -24,6 +24,7 @@ use serde_json::{Value, json};
 fn row(owner: Owner, ns: u64) -> Row {
     Row {
         process: None,
+        command: None,
         owner: Arc::new(owner),
         counters: ran(ns),
         joules: Joules::default(),
@@ -116,6 +117,41 @@ fn the_whole_shape_at_process_level() {
         ],
     });
     assert_eq!(serde_json::from_str::<Value>(&text).unwrap(), expected);
+}
+
+#[test]
+fn the_row_of_a_command_has_the_number_of_processes() {
+    let rows_of = |processes: [u32; 2]| {
+        let row = |pid| {
+            let mut row = row(container(71, Some("cart")), SECOND);
+            let owner = container(71, Some("cart"));
+            row.process = Some(process(pid, "true", owner, SECOND));
+            row
+        };
+        rows(
+            &report(processes.map(row).into()).by_command(),
+            Level::Process,
+        )
+    };
+    let [row] = &rows_of([7, 8])[..] else {
+        panic!("one row");
+    };
+    let fields = [
+        "process.executable.name",
+        "processes",
+        "kernel_thread",
+        "name",
+        "cpu.seconds",
+    ];
+    let expected = [
+        json!("true"),
+        json!(2),
+        json!(false),
+        json!("prod/shop-5c9/cart"),
+        json!(2.0),
+    ];
+    assert_eq!(fields.map(|field| row[field].clone()), expected);
+    assert_eq!(row.get("process.pid"), None);
 }
 
 #[test]

@@ -20,7 +20,7 @@ pub use asleep::asleep;
 pub use draw::{WAIT_LENGTHS, WAIT_SCALE, drawn, glyph, lengths, strip};
 pub use escape::{escape, escape_bytes, is_unseen, lossless};
 pub use fit::{Align, fold, keep_end, keep_start, pad, shorten, width, wrap};
-pub use names::{exited, level_word, process_name, zone_name};
+pub use names::{command_name, exited, level_word, process_name, zone_name};
 pub use reason::{cpus, sentence, verdict_word, waiting_now};
 pub use table::{Cell, Head, Lines, Need, Place, Span, Tone, cause_colour, fit, table};
 pub use time::{clock, clock_ms, clock_us, date_time};

@@ -1,6 +1,6 @@
 //! Names of rows.
 
-use noctule_model::{Level, ProcessRow, Zone};
+use noctule_model::{Comm, Command, Level, ProcessRow, Zone};
 
 use crate::escape;
 
@@ -18,8 +18,22 @@ pub const fn level_word(level: Level) -> &'static str {
 /// Returns the command name of a process, escaped for a terminal. As in `ps`, kernel threads are in
 /// brackets.
 pub fn process_name(process: &ProcessRow) -> String {
-    let name = escape(&process.comm.text());
-    match process.kernel_thread {
+    comm_name(&process.comm, process.kernel_thread)
+}
+
+/// Returns the name of a command, escaped for a terminal, with the number of its processes if there
+/// are several, as in `cc1plus x4`.
+pub fn command_name(command: &Command) -> String {
+    let name = comm_name(&command.comm, command.kernel_thread);
+    match command.processes {
+        0 | 1 => name,
+        count => format!("{name} x{count}"),
+    }
+}
+
+fn comm_name(comm: &Comm, kernel_thread: bool) -> String {
+    let name = escape(&comm.text());
+    match kernel_thread {
         true => format!("[{name}]"),
         false => name,
     }
@@ -47,7 +61,7 @@ pub fn zone_name(zone: &Zone) -> String {
 
 #[cfg(test)]
 mod tests {
-    use noctule_model::{Comm, ZoneKind};
+    use noctule_model::ZoneKind;
 
     use super::*;
 
@@ -87,5 +101,14 @@ mod tests {
         for (row, text) in cases {
             assert_eq!(process_name(&row) + exited(&row), text);
         }
+        let command = |kernel_thread, processes| {
+            command_name(&Command {
+                comm: Comm::new(b"a\nb"),
+                kernel_thread,
+                processes,
+            })
+        };
+        assert_eq!(command(false, 1), r"a\nb");
+        assert_eq!(command(true, 863), r"[a\nb] x863");
     }
 }

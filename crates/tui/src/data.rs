@@ -325,6 +325,7 @@ impl<'a> Present<'a> {
         };
         Some(Row {
             process,
+            command: None,
             owner: Arc::clone(owner.unwrap_or(&row.owner)),
             counters: Counters::default(),
             joules: Joules::default(),

@@ -15,6 +15,7 @@ mod wait_cells;
 mod wait_detail;
 mod zones;
 
+use noctule_model::Level;
 use noctule_text::{escape, level_word};
 use ratatui::Frame;
 use ratatui::layout::Position;
@@ -152,6 +153,9 @@ fn describe_table(app: &App) -> Vec<String> {
         facts.push("tree".to_owned());
     } else if app.tree {
         facts.push("no tree at this level".to_owned());
+    }
+    if app.merged && !app.is_tree() && app.level() == Level::Process {
+        facts.push("by command".to_owned());
     }
     if app.falls_back() {
         facts.push("not by process".to_owned());

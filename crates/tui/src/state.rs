@@ -95,6 +95,8 @@ pub(crate) struct App {
     orders: [(usize, bool); 4],
     /// Whether the user asked for a tree. Not every level has one.
     pub(crate) tree: bool,
+    /// Whether the processes of a command are one row.
+    pub(crate) merged: bool,
     collapsed: HashSet<Key>,
     /// Positions in [`COLUMNS`] of hidden columns.
     pub(crate) hidden: HashSet<usize>,
@@ -154,6 +156,7 @@ impl App {
             descending: true,
             orders: View::ALL.map(|view| (default_sort(view), true)),
             tree: false,
+            merged: options.by_command,
             collapsed: HashSet::new(),
             filter: String::new(),
             mode: Mode::Table,
@@ -336,6 +339,7 @@ impl App {
             Action::View(view) if self.view == view => self.turn(View::Overview),
             Action::View(view) => self.turn(view),
             Action::Tree => self.tree = !self.tree,
+            Action::Merge => self.merged = !self.merged,
             Action::Collapse => self.collapse(true),
             Action::Expand => self.collapse(false),
             Action::SortNext => self.sort_by(1),
@@ -524,6 +528,7 @@ impl App {
             column: &COLUMNS[self.sort()],
             descending: self.descending,
             tree: self.is_tree(),
+            merged: self.merged,
             collapsed: &self.collapsed,
         };
         self.lines = lines::lines(&self.shown, &wish);

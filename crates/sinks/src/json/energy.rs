@@ -7,7 +7,7 @@ use noctule_model::{FeatureState, Joules, Level};
 use serde::Serialize;
 
 use super::owner::OwnerJson;
-use super::row::ProcessJson;
+use super::row::{CommandJson, ProcessJson};
 use super::{FeatureJson, seconds, to_string};
 
 /// Returns the JSON of `noctule energy --json`. `level` must be the level for which the report was
@@ -101,6 +101,8 @@ struct EnergyRow<'a> {
     #[serde(flatten)]
     process: Option<ProcessJson>,
     #[serde(flatten)]
+    command: Option<CommandJson>,
+    #[serde(flatten)]
     owner: OwnerJson<'a>,
     #[serde(rename = "cpu.seconds", skip_serializing_if = "Option::is_none")]
     cpu: Option<f64>,
@@ -164,7 +166,8 @@ impl<'a> EnergyRow<'a> {
         };
         Self {
             process: process.map(|process| ProcessJson::new(report, process)),
-            owner: OwnerJson::named(&row.owner, level),
+            command: row.command.map(CommandJson::new),
+            owner: CommandJson::owner(row, level),
             cpu: report
                 .measured
                 .value(&row.counters, noctule_model::Counter::CpuTime)

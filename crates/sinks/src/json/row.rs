@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use noctule_analysis::{Report, Row};
-use noctule_model::{Level, ProcessRow};
+use noctule_model::{Command, Level, ProcessRow};
 use noctule_schema::usage::{self, Usage};
 use serde::ser::SerializeMap as _;
 use serde::{Serialize, Serializer};
@@ -17,6 +17,8 @@ use super::value::ValueJson;
 pub(super) struct RowJson<'a> {
     #[serde(flatten)]
     process: Option<ProcessJson>,
+    #[serde(flatten)]
+    command: Option<CommandJson>,
     #[serde(flatten)]
     owner: OwnerJson<'a>,
     #[serde(flatten)]
@@ -60,7 +62,8 @@ impl<'a> RowJson<'a> {
         let process = row.process.as_ref().filter(|_| level == Level::Process);
         Self {
             process: process.map(|process| ProcessJson::new(report, process)),
-            owner: OwnerJson::named(&row.owner, level),
+            command: row.command.map(CommandJson::new),
+            owner: CommandJson::owner(row, level),
             used: UsageJson(Usage {
                 counters: row.counters,
                 measured: report.measured,
@@ -73,6 +76,34 @@ impl<'a> RowJson<'a> {
                 .map(|events| EventsJson::new(events, report.measured)),
             joules: row_joules(report, row),
             exited: process.map(|process| process.exited),
+        }
+    }
+}
+
+/// The processes of one name in one group.
+#[derive(Serialize)]
+pub(super) struct CommandJson {
+    #[serde(rename = "process.executable.name")]
+    name: String,
+    processes: u64,
+    kernel_thread: bool,
+}
+
+impl CommandJson {
+    pub(super) fn new(command: Command) -> Self {
+        Self {
+            name: command.comm.text(),
+            processes: command.processes,
+            kernel_thread: command.kernel_thread,
+        }
+    }
+
+    /// Returns the owner of a row. The processes of a command can be in several cgroups of one
+    /// container, so the row of a command has the owner's fields at the level of containers.
+    pub(super) fn owner(row: &Row, level: Level) -> OwnerJson<'_> {
+        match row.command {
+            Some(_) => OwnerJson::named(&row.owner, Level::Container),
+            None => OwnerJson::named(&row.owner, level),
         }
     }
 }

@@ -1,8 +1,8 @@
 //! The levels of rows, and the identity of a row at each level.
 
 use noctule_analysis::Row;
-use noctule_model::{Level, Owner, ProcessId, Subject};
-use noctule_text::{escape, exited, process_name};
+use noctule_model::{Comm, Level, Owner, ProcessId, Subject};
+use noctule_text::{command_name, escape, exited, process_name};
 
 /// All levels, in the order of the keys `1` to `5`.
 pub(crate) const LEVELS: [Level; 5] = [
@@ -35,6 +35,8 @@ pub(crate) const fn has_tree(level: Level) -> bool {
 pub(crate) enum Key {
     /// A process, by pid and start.
     Process(ProcessId),
+    /// The processes of one name in one group; `true` for kernel threads.
+    Command(Subject, Comm, bool),
     /// A pod, by UID.
     Pod(String),
     /// A unit, by name.
@@ -47,10 +49,20 @@ pub(crate) enum Key {
 
 /// Returns the identity of the row.
 pub(crate) fn key(row: &Row, level: Level) -> Key {
-    match (level, &row.process) {
-        (Level::Process, Some(process)) => Key::Process(process.id),
+    match (level, &row.process, row.command) {
+        (Level::Process, Some(process), _) => Key::Process(process.id),
+        (Level::Process, None, Some(command)) => {
+            Key::Command(row.owner.subject(), command.comm, command.kernel_thread)
+        }
         _ => owner_key(&row.owner, level),
     }
+}
+
+/// Returns the identity of the command of a process.
+pub(crate) fn command_key(row: &Row) -> Option<Key> {
+    let process = row.process.as_ref()?;
+    let (comm, kernel_thread) = (process.comm, process.kernel_thread);
+    Some(Key::Command(row.owner.subject(), comm, kernel_thread))
 }
 
 /// Returns the identity of a group's row, at any level except processes.
@@ -74,9 +86,10 @@ pub(crate) fn root_key(level: Level) -> Key {
 
 /// Returns the name to show, escaped for a terminal.
 pub(crate) fn name(row: &Row, level: Level) -> String {
-    match &row.process {
-        Some(process) => process_name(process) + exited(process),
-        None => escape(&row.name(level)),
+    match (&row.process, &row.command) {
+        (Some(process), _) => process_name(process) + exited(process),
+        (None, Some(command)) => command_name(command),
+        (None, None) => escape(&row.name(level)),
     }
 }
 

@@ -9,8 +9,8 @@ use noctule_analysis::{
     WaitReportRow,
 };
 use noctule_model::{
-    Batch, BlockClass, Cause, CgroupId, Counter, Counters, Histogram, Joules, Level, Owner,
-    Preemptor, Reason, Subject, VerdictKind,
+    Batch, BlockClass, Cause, CgroupId, Counter, Counters, Joules, Level, Owner,
+    Reason, Subject, VerdictKind,
 };
 use noctule_text::escape;
 
@@ -280,6 +280,7 @@ impl Waited {
         }
         Row {
             process: None,
+            command: None,
             owner,
             counters,
             joules: Joules::default(),

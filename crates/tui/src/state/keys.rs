@@ -83,6 +83,8 @@ pub(crate) enum Action {
     View(View),
     /// Switches between tree and flat list.
     Tree,
+    /// Adds up the processes of each command, or shows them one by one.
+    Merge,
     /// Collapses the selected row of the tree.
     Collapse,
     /// Expands the selected row of the tree.
@@ -262,6 +264,7 @@ pub(crate) const KEYS: &[Binding] = &[
     bind(&[char('<')], TABLE, Action::SortPrevious, "sort by the previous column", None),
     bind(&[char('r')], CHOOSING, Action::Reverse, "reverse the order", Some("reverse")),
     bind(&[char('t')], TABLE, Action::Tree, "tree; rows sum their subtree", Some("tree")),
+    bind(&[char('m')], TABLE, Action::Merge, "one row for each command", None),
     bind(&[key(KeyCode::Left), char('-')], TABLE, Action::Collapse, "collapse the row", None),
     bind(&[key(KeyCode::Right), char('+')], TABLE, Action::Expand, "expand the row", None),
     bind(&[key(KeyCode::Up), char('k')], NOT_TYPING, Action::Move(Motion::Up), "up", None),

@@ -28,6 +28,8 @@ impl fmt::Debug for About {
 pub struct Options {
     /// The initial level.
     pub level: Level,
+    /// Whether the processes of a command are one row at first.
+    pub by_command: bool,
     /// The initial view.
     pub view: View,
     /// Thresholds of verdicts.

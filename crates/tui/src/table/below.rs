@@ -13,6 +13,15 @@ pub(crate) struct Below {
     part: Range<usize>,
 }
 
+impl From<Vec<Key>> for Below {
+    fn from(keys: Vec<Key>) -> Self {
+        Self {
+            part: 0..keys.len(),
+            all: keys.into(),
+        }
+    }
+}
+
 impl Deref for Below {
     type Target = [Key];
 

@@ -3,7 +3,7 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use noctule_analysis::{Named, Row};
+use noctule_analysis::{Named, Row, by_command};
 use noctule_model::{Counter, Level, VerdictKind};
 use noctule_text::escape;
 
@@ -59,6 +59,8 @@ pub(crate) struct Wish<'a> {
     pub(crate) tree: bool,
     /// Collapsed rows of the tree.
     pub(crate) collapsed: &'a HashSet<Key>,
+    /// Whether the processes of a command are added up.
+    pub(crate) merged: bool,
     /// The commands of each group, for the overview.
     pub(crate) commands: &'a Commands,
 }
@@ -83,6 +85,9 @@ pub(crate) fn lines(data: &Data, wish: &Wish<'_>) -> Vec<Line> {
     }
     let shown: Vec<Line> = match wish.facts.view {
         View::Energy if !wish.facts.charged.is_any() => Vec::new(),
+        View::Overview | View::Use | View::Energy if wish.merged && level == Level::Process => {
+            merged(data, wish.filter)
+        }
         View::Use | View::Energy => {
             let rows = data.rows(level).iter();
             let rows = rows.filter(|row| matches(row, level, wish.filter));
@@ -138,6 +143,31 @@ fn overview(data: &Data, wish: &Wish<'_>) -> Vec<Line> {
     let mut lines: Vec<Line> = rows.collect();
     lines.extend(waits.into_values().map(|row| waited(row, level)));
     lines
+}
+
+/// Returns a line for each command: the processes of one name in one group.
+fn merged(data: &Data, filter: &str) -> Vec<Line> {
+    let rows = data.rows(Level::Process).iter();
+    let rows: Vec<&Arc<Row>> = rows
+        .filter(|row| matches(row, Level::Process, filter))
+        .collect();
+    let mut members: HashMap<Key, Vec<Key>> = HashMap::new();
+    for row in &rows {
+        if let Some(command) = level::command_key(row) {
+            let members = members.entry(command).or_default();
+            members.push(level::key(row, Level::Process));
+        }
+    }
+    let history = data.history(Level::Process);
+    let sums = by_command(rows.into_iter().map(|row| Row::clone(row)));
+    let lines = sums.into_iter().map(|row| {
+        let mut line = flat(data, Level::Process, &Arc::new(row));
+        let members = members.remove(&line.item.key).unwrap_or_default();
+        line.item.mean = members.iter().map(|key| history.mean(key)).sum();
+        line.below = members.into();
+        line
+    });
+    lines.collect()
 }
 
 /// Returns the groups with waits. The waits of processes have no verdicts.

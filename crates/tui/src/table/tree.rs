@@ -78,6 +78,7 @@ fn idle_process(process: &ProcessRow) -> Row {
         packages: noctule_model::ByPackage::default(),
         events: None,
         process: Some(process.clone()),
+        command: None,
     }
 }
 
@@ -127,6 +128,7 @@ fn idle_cgroup(owner: Option<Arc<Owner>>, path: String) -> Row {
     };
     Row {
         process: None,
+        command: None,
         owner: owner.unwrap_or_else(unseen),
         counters: Counters::default(),
         joules: Joules::default(),

@@ -294,6 +294,7 @@ fn owner(id: CgroupId, path: &str) -> Owner {
 pub(crate) fn options(level: Level) -> Options {
     Options {
         level,
+        by_command: false,
         view: View::Use,
         thresholds: Thresholds::default(),
         selection: Selection::default(),

@@ -1,6 +1,6 @@
 //! Tests of keys and batches against the state.
 
-use noctule_model::{Batch, Level};
+use noctule_model::{Batch, Counter, Level};
 use ratatui::layout::Size;
 
 use super::fixture::{Fake, app, feed, names, press};
@@ -302,4 +302,33 @@ fn hidden_columns_stay_hidden_in_other_views_and_come_back() {
     let app = press(app, "Home Space End Enter");
     assert_eq!((app.hidden.len(), app.mode), (0, Mode::Table));
     assert_eq!(sorted_by(&app), "PRE/s");
+}
+
+#[test]
+fn processes_of_a_command_are_one_row_on_request() {
+    let fake = [("a", "/x"), ("a", "/x"), ("a", "/y"), ("b", "/x")].into_iter();
+    let mut fake = (10..)
+        .zip(fake)
+        .fold(Fake::new(), |fake, (pid, (name, path))| {
+            fake.process(pid, 1, name, path)
+        });
+    let used = [(10, 20), (11, 30), (12, 10), (13, 5)];
+    let batches = [fake.tick(&[]), fake.tick(&used)];
+    let app = feed(app(Level::Process, 80, 20), batches);
+    assert_eq!(names(&app), ["a", "a", "a", "b"]);
+    let app = press(app, "m");
+    assert_eq!(names(&app), ["a x2", "a", "b"]);
+    let cpu: Vec<_> = app
+        .lines
+        .iter()
+        .map(|line| line.item.row.counters[Counter::CpuTime])
+        .collect();
+    assert_eq!(cpu, [500_000_000, 100_000_000, 50_000_000]);
+    assert_eq!(app.lines[0].below.len(), 2, "the graph shows both");
+    assert_eq!(
+        names(&press(app.clone(), "/ y")),
+        ["a"],
+        "the filter chooses processes"
+    );
+    assert_eq!(names(&press(app, "m")).len(), 4);
 }

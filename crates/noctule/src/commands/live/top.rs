@@ -13,7 +13,7 @@ use noctule_model::{Batch, CpuWeight, Level, Loss};
 use noctule_text::cpu_numbers;
 use noctule_tui::{About, View};
 
-use crate::args::TopArgs;
+use crate::args::{By, TopArgs};
 use crate::commands::shared::window;
 use crate::config::Config;
 use crate::exit;
@@ -95,6 +95,7 @@ pub(super) fn options(
             None if args.cpu || args.energy => Level::Process,
             None => Level::Container,
         },
+        by_command: args.by == Some(By::Command),
         view: match (args.cpu, args.waits, args.energy) {
             (true, ..) => View::Use,
             (_, true, _) => View::Waits,

@@ -10,11 +10,12 @@ use noctule_kernel::{Error, ErrorKind};
 use noctule_model::Batch;
 
 use super::energy_table;
-use crate::args::EnergyArgs;
+use crate::args::{By, EnergyArgs};
 use crate::commands::shared::columns::Choice;
 use crate::commands::shared::watch::{Output, Watched, watch_each};
 use crate::commands::shared::window::{self, Answer, Window};
 use crate::config::Config;
+use crate::exit::Usage;
 use crate::idle_power;
 use crate::stop::Signals;
 use crate::users::{CommandLines, Users};
@@ -29,7 +30,8 @@ const AGAIN: usize = 60;
 pub(crate) fn run(args: &EnergyArgs, config: &Config) -> Result<u8> {
     let shape = |followed| {
         let level = window::level(args.by, &args.of.names, followed);
-        Choice::new(&args.of.shape, &energy_table::columns(), level).map(|choice| (level, choice))
+        let choice = Choice::new(&args.of.shape, &energy_table::columns(), level)?;
+        Ok::<_, Usage>((level, choice.headed(window::word(args.by, level))))
     };
     // As in `noctule stat`, wrong columns are reported before measuring. The level of a recording
     // is known only after reading it.
@@ -43,7 +45,10 @@ pub(crate) fn run(args: &EnergyArgs, config: &Config) -> Result<u8> {
     let (level, choice) = shape(followed)?;
     let times = answer.times();
     let builder = answer.builder.select(answer.selection);
-    let mut report = builder.report(level, followed);
+    let mut report = match args.by {
+        Some(By::Command) => builder.report(level, followed).by_command(),
+        _ => builder.report(level, followed),
+    };
     sort(&mut report);
     let idle = config.energy.idle.into();
     if args.json {

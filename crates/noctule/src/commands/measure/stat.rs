@@ -10,6 +10,7 @@ use crate::commands::shared::stat_table;
 use crate::commands::shared::watch::{Output, Watched, watch};
 use crate::commands::shared::window::{self, Answer, Window};
 use crate::config::Config;
+use crate::exit::Usage;
 use crate::stop::Signals;
 use crate::users::{CommandLines, Users};
 use crate::wire::{Pipeline, Shown};
@@ -19,7 +20,8 @@ const WINDOW: Duration = Duration::from_secs(5);
 pub(crate) fn run(args: &StatArgs, config: &Config) -> Result<u8> {
     let shape = |followed| {
         let level = window::level(args.by, &args.of.names, followed);
-        Choice::new(&args.of.shape, &stat_table::columns(), level).map(|choice| (level, choice))
+        let choice = Choice::new(&args.of.shape, &stat_table::columns(), level)?;
+        Ok::<_, Usage>((level, choice.headed(window::word(args.by, level))))
     };
     // Wrong columns are reported before anything is measured. Whether a recording followed a
     // command is known only after reading it.
@@ -33,7 +35,10 @@ pub(crate) fn run(args: &StatArgs, config: &Config) -> Result<u8> {
     let (level, choice) = shape(followed)?;
     let times = answer.times();
     let builder = answer.builder.select(answer.selection);
-    let report = builder.report(level, followed);
+    let report = match args.by {
+        Some(By::Command) => builder.report(level, followed).by_command(),
+        _ => builder.report(level, followed),
+    };
     if args.json {
         output.write(&format!(
             "{}\n",
@@ -53,8 +58,8 @@ fn live(args: &StatArgs, config: &Config) -> Result<Answer> {
     let signals = Signals::catch()?;
     let followed = !args.of.command.is_empty();
     // The table needs only the events of groups; JSON also needs the events of the node.
-    let processes =
-        args.by == Some(By::Process) || args.by.is_none() && !args.of.names.pid.is_empty();
+    let processes = matches!(args.by, Some(By::Process | By::Command))
+        || args.by.is_none() && !args.of.names.pid.is_empty();
     let shown = match (processes, followed, args.json) {
         (true, _, false) | (_, true, false) => Shown::Use,
         _ => Shown::All,

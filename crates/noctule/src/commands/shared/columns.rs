@@ -123,6 +123,8 @@ pub(crate) struct Choice {
     /// Columns that are displayed even if no row has a figure.
     named: Vec<usize>,
     sort: Option<usize>,
+    /// The heading of the names, if it is not the word for the level.
+    heading: Option<&'static str>,
 }
 
 impl Choice {
@@ -163,7 +165,16 @@ impl Choice {
             shown,
             named,
             sort: sort.transpose()?,
+            heading: None,
         })
+    }
+
+    /// Sets the heading of the names.
+    pub(crate) fn headed(self, heading: &'static str) -> Self {
+        Self {
+            heading: Some(heading),
+            ..self
+        }
     }
 
     /// Returns the default columns and order.
@@ -173,6 +184,7 @@ impl Choice {
             shown: usual.collect(),
             named: Vec::new(),
             sort: None,
+            heading: None,
         }
     }
 
@@ -212,7 +224,7 @@ impl Choice {
             there.push(column.name);
             heads.push(Head {
                 title: match shown {
-                    0 => level_word(level).to_owned(),
+                    0 => self.heading.unwrap_or(level_word(level)).to_owned(),
                     _ => column.title.to_owned(),
                 },
                 align: column.align,

@@ -241,12 +241,13 @@ pub(crate) fn lost(losses: &[Loss], paint: Paint) -> String {
 }
 
 fn name(row: &Row, level: Level) -> String {
-    match &row.process {
-        Some(process) => {
+    match (&row.process, &row.command) {
+        (None, Some(command)) => text::command_name(command),
+        (Some(process), _) => {
             let (name, exited) = (text::process_name(process), text::exited(process));
             format!("{name} {}{exited}", process.id.pid)
         }
-        None => escape(&row.name(level)),
+        (None, None) => escape(&row.name(level)),
     }
 }
 

@@ -60,6 +60,14 @@ pub(crate) fn level(by: Option<By>, names: &Names, followed: bool) -> Level {
     by.map_or(default, Level::from)
 }
 
+/// Returns the heading of the column of names.
+pub(crate) fn word(by: Option<By>, level: Level) -> &'static str {
+    match by {
+        Some(By::Command) => "command",
+        _ => noctule_text::level_word(level),
+    }
+}
+
 /// Returns the detail about processes that an output needs.
 pub(crate) fn detail(by: Option<By>, names: &Names, followed: bool) -> Detail {
     if !names.pid.is_empty() {
