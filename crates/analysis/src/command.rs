@@ -3,9 +3,10 @@
 use std::cmp::Reverse;
 use std::collections::HashMap;
 
-use noctule_model::{Comm, Command, Counter, Level};
+use noctule_model::{Comm, Command, Counter, Level, VerdictKind};
 
 use crate::report::{Key, Report, Row, group, key};
+use crate::{Party, WaitReport, WaitReportRow};
 
 /// Adds up the processes of each command: those with the same name in the same container, unit or
 /// cgroup. Kernel threads and other processes are never added up. The sum over all rows stays the
@@ -52,6 +53,45 @@ pub fn by_command(rows: impl IntoIterator<Item = Row>) -> Vec<Row> {
     rows
 }
 
+/// Maximum number of commands to name for a culprit, and the minimum CPU time of each as a share of
+/// the window.
+const NAMED: usize = 3;
+const BUSY: f64 = 0.01;
+
+impl WaitReport {
+    /// Names the busiest kernel threads, and the busiest commands of the root group, in the hurt
+    /// rows that blame these. `processes` must be the processes of the same window.
+    pub fn name_commands(&mut self, processes: &Report) {
+        let kernel_threads = busiest_commands(processes, |_, command| command.kernel_thread);
+        let of_root = |row: &Row, command: Command| row.owner.path == "/" && !command.kernel_thread;
+        let root_commands = busiest_commands(processes, of_root);
+        let hurt = |row: &&mut WaitReportRow| row.verdict.kind != VerdictKind::Quiet;
+        for row in self.rows.iter_mut().filter(hurt) {
+            if row.verdict.kind == VerdictKind::HurtByKernel {
+                row.settings.kernel_threads.clone_from(&kernel_threads);
+            }
+            let is_root = |party: &Party| match party {
+                Party::Group(owner) => owner.path == "/",
+                _ => false,
+            };
+            if row.culprits.iter().any(|culprit| is_root(&culprit.party)) {
+                row.settings.root_commands.clone_from(&root_commands);
+            }
+        }
+    }
+}
+
+/// Returns the names of the busiest commands that `is_meant` accepts.
+fn busiest_commands(processes: &Report, is_meant: impl Fn(&Row, Command) -> bool) -> Vec<String> {
+    let least_ns = (processes.window_ns as f64 * BUSY) as u64;
+    let rows = processes.rows.iter().cloned();
+    let commands = by_command(rows).into_iter().filter_map(|row| {
+        let command = row.command.filter(|command| is_meant(&row, *command))?;
+        (row.counters[Counter::CpuTime] >= least_ns).then(|| command.comm.text())
+    });
+    commands.take(NAMED).collect()
+}
+
 impl Report {
     /// Returns the report with one row for each command instead of each process. See
     /// [`by_command`].
@@ -68,10 +108,12 @@ impl Report {
 mod tests {
     use std::sync::Arc;
 
-    use noctule_model::{Batch, CgroupId, Owner, ProcessId, ProcessRow};
+    use noctule_model::{
+        Batch, Blame, BlameRow, Cause, CgroupId, CgroupRow, Group, Owner, ProcessId, ProcessRow,
+    };
 
     use super::*;
-    use crate::ReportBuilder;
+    use crate::{ReportBuilder, Thresholds};
 
     #[test]
     fn processes_of_a_command_are_added_up_in_their_group() {
@@ -131,5 +173,64 @@ mod tests {
         let expected = expected.map(|(name, place, count, ns)| (name.to_owned(), place, count, ns));
         assert_eq!(rows.collect::<Vec<_>>(), expected);
         assert_eq!(report.sum().counters, before.counters);
+    }
+    #[test]
+    fn rows_that_blame_the_root_group_name_its_commands() {
+        let owner = |id: u64, path: &str| {
+            Some(Arc::new(Owner {
+                path: path.into(),
+                ..Owner::unknown(CgroupId(id))
+            }))
+        };
+        let cgroup = |id, path: &str| CgroupRow {
+            id: CgroupId(id),
+            owner: owner(id, path),
+            ..CgroupRow::default()
+        };
+        let mut victim = cgroup(2, "/victim");
+        victim.counters[Counter::CpuTime] = 100;
+        victim.counters[Counter::Wait(Cause::Neighbour)] = 900;
+        let process = |(pid, comm, kernel_thread, cpu_ns): (u32, &str, bool, u64)| {
+            let mut row = ProcessRow {
+                id: ProcessId { pid, start_ns: 1 },
+                comm: Comm::new(comm.as_bytes()),
+                kernel_thread,
+                owner: owner(1, "/"),
+                ..ProcessRow::default()
+            };
+            row.counters[Counter::CpuTime] = cpu_ns;
+            row
+        };
+        let processes = [
+            (1, "cc1plus", false, 300),
+            (2, "kworker", true, 500),
+            (3, "rustc", false, 200),
+            (4, "rustc", false, 200),
+            (5, "idle", false, 1),
+        ];
+        let mut builder = ReportBuilder::new(Batch::default());
+        builder.add(Batch {
+            taken_ns: 1000,
+            measured: Counter::all().collect(),
+            processes: processes.map(process).into(),
+            cgroups: vec![cgroup(1, "/"), victim],
+            blames: vec![BlameRow {
+                victim: Group::Cgroup(CgroupId(2)),
+                culprit: Group::Cgroup(CgroupId(1)),
+                blame: Blame {
+                    wait_ns: 900,
+                    preemptions: 1,
+                },
+            }],
+            ..Batch::default()
+        });
+        let mut report = builder.waits(Level::Cgroup, false, &Thresholds::default());
+        report.name_commands(&builder.report(Level::Process, false));
+        let rows = report.rows.iter();
+        let mut victims = rows.filter(|row| row.party.name(Level::Cgroup) == "/victim");
+        let victim = victims.next().expect("a row");
+        assert_eq!(victim.verdict.kind, VerdictKind::HurtByNeighbour);
+        assert_eq!(victim.settings.root_commands, ["rustc", "cc1plus"]);
+        assert!(victim.settings.kernel_threads.is_empty());
     }
 }

@@ -27,7 +27,7 @@ fn short(id: &str) -> &str {
 }
 
 /// The name of the root cgroup, because `/` is easily overlooked.
-const ROOT: &str = "(root)";
+pub const ROOT: &str = "(root)";
 
 impl Owner {
     /// Returns a name for people: container, pod, unit or path, depending on the level. The name is

@@ -68,7 +68,7 @@ pub use idle::Idle;
 pub use idmap::{IdMap, IdSet};
 pub use ids::{CgroupId, ProcessId};
 pub use joules::{Driver, Joules, ZoneAccount};
-pub use level::Level;
+pub use level::{Level, ROOT};
 pub use measured::{Measurable, Measured};
 pub use memory::{MemoryLimit, MemoryRow, MemoryUse};
 pub use metric::{

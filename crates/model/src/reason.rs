@@ -87,8 +87,11 @@ pub struct Settings {
     /// The pid of the main culprit's busiest process, if that process runs before all ordinary
     /// processes.
     pub real_time: Option<(u32, RealTime)>,
-    /// Kernel threads that ran in the window, busiest first.
+    /// Kernel threads that ran in the window, busiest first, if the verdict blames kernel threads.
     pub kernel_threads: Vec<String>,
+    /// Commands of the root group that ran in the window, busiest first, if the root group is a
+    /// culprit. The name of that group says nothing about the workload.
+    pub root_commands: Vec<String>,
     /// The threads that are stopped or frozen, if that is the verdict.
     pub stopped: Option<AsleepThreads>,
 }

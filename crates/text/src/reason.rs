@@ -1,11 +1,12 @@
 //! Describes a verdict: the effect on the group, the group that caused it, and its extent.
 
-use noctule_model::{BlockClass, MemoryUse, Reason, VerdictKind, Waiting};
+use noctule_model::{BlockClass, MemoryUse, ROOT, Reason, VerdictKind, Waiting};
 
 use crate::{bytes, duration, percent};
 
 /// Returns the sentence of a verdict, as the group experiences it. The sentence is not escaped.
 pub fn sentence(reason: &Reason) -> String {
+    let reason = &with_commands_of_root(reason);
     let mut words = match reason.kind {
         VerdictKind::Quiet => quiet(reason),
         VerdictKind::HurtByNeighbour => neighbour(reason),
@@ -56,6 +57,17 @@ pub fn sentence(reason: &Reason) -> String {
         words.push_str(" (provisional)");
     }
     words
+}
+
+/// Adds the busiest commands to the name of the root group, which is no workload itself.
+fn with_commands_of_root(reason: &Reason) -> Reason {
+    let mut reason = reason.clone();
+    let commands = reason.settings.root_commands.join(", ");
+    let roots = reason.culprits.iter_mut().filter(|it| it.name == ROOT);
+    for root in roots.filter(|_| !commands.is_empty()) {
+        root.name.push_str(&format!(" ({commands})"));
+    }
+    reason
 }
 
 /// Returns a shorter word for a verdict, for columns too narrow for its name.
@@ -433,6 +445,16 @@ mod tests {
             group: group.map(str::to_owned),
             ..QuotaUse::default()
         })
+    }
+
+    #[test]
+    fn the_root_group_is_named_with_its_busiest_commands() {
+        let mut reason = reason(VerdictKind::HurtByNeighbour, &[("(root)", 0.5)]);
+        assert!(sentence(&reason).starts_with("hurt by (root): runnable"));
+        reason.settings.root_commands = vec!["rustc".into(), "cc1plus".into()];
+        assert!(sentence(&reason).starts_with("hurt by (root) (rustc, cc1plus): runnable"));
+        reason.culprits[0].name = "/batch".into();
+        assert!(sentence(&reason).starts_with("hurt by /batch: runnable"));
     }
 
     #[test]

@@ -25,7 +25,7 @@ use crate::data::history::LENGTH;
 use crate::data::level::{self, Key, LEVELS};
 use crate::data::waits;
 use crate::table::columns::{self, COLUMNS};
-use crate::table::headline::headline;
+use crate::table::headline::{Headline, headline};
 use crate::table::lines::{self, Branch, Line, Wish};
 use crate::table::{Charged, Facts};
 
@@ -112,7 +112,7 @@ pub(crate) struct App {
     pub(crate) detail: Option<Detail>,
     /// The row shown to the right of a wide overview.
     pub(crate) beside: Option<Detail>,
-    /// The commands of each group, in the overview.
+    /// The commands of each group, in the overview and in the view of waits.
     pub(crate) commands: Commands,
     /// The selected row. `None` until the user selects a row, so that the table keeps showing its
     /// first row.
@@ -305,13 +305,17 @@ impl App {
         }
     }
 
+    /// Returns the headline of the overview.
+    pub(crate) fn verdict(&self) -> Headline {
+        headline(&self.shown, self.level(), &self.commands)
+    }
+
     /// Returns the lines of the headline on a screen of this size, each with whether it is part of
     /// the advice.
     pub(crate) fn headline(&self, size: Size) -> Vec<(String, bool)> {
         let room = usize::from(size.width).saturating_sub(2);
         let most = usize::from(layout::most_headline(size.height));
-        let headline = headline(&self.shown, self.level());
-        headline.lines(room, most)
+        self.verdict().lines(room, most)
     }
 
     /// Returns the number of lines that the zones take above the table: a heading, and one line for
@@ -518,7 +522,7 @@ impl App {
     /// Rebuilds the list of rows.
     fn list(&mut self) {
         self.commands = match self.view {
-            View::Overview => Commands::new(&self.shown, self.level()),
+            View::Overview | View::Waits => Commands::new(&self.shown, waits::level(self.level())),
             _ => Commands::default(),
         };
         let wish = Wish {

@@ -3,11 +3,14 @@
 use std::collections::HashMap;
 
 use noctule_analysis::{Party, Row};
-use noctule_model::{Counter, Level};
+use noctule_model::{Counter, Level, Reason};
 use noctule_text::process_name;
 
 use crate::data::Data;
 use crate::data::level::{self, Key};
+
+/// Maximum number of commands to name for a culprit.
+const NAMED: usize = 3;
 
 /// The processes of one name in one group.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -73,6 +76,20 @@ impl Commands {
         };
         all.iter()
             .filter(move |command| command.of_kernel == wanted)
+    }
+
+    /// Names the commands of culprits that are no workload themselves: kernel threads, and the root
+    /// group.
+    pub(crate) fn complete(&self, mut reason: Reason, level: Level) -> Reason {
+        let root = self.of(&level::root_key(level)).iter();
+        let (kernel, root): (Vec<&Command>, Vec<&Command>) = root.partition(|it| it.of_kernel);
+        let names = |commands: Vec<&Command>| {
+            let names = commands.into_iter().take(NAMED).map(|it| it.name.clone());
+            names.collect::<Vec<_>>()
+        };
+        reason.settings.kernel_threads = names(kernel);
+        reason.settings.root_commands = names(root);
+        reason
     }
 
     /// Returns the busiest command of a group, as in `cc1plus x4`; empty if none ran.

@@ -15,7 +15,6 @@ use crate::draw::wait_cells;
 use crate::state::App;
 use crate::state::layout::Areas;
 use crate::table::View;
-use crate::table::headline::headline;
 use crate::text;
 
 /// The bar is drawn in the alarm style if at least this share of the node is busy.
@@ -93,7 +92,7 @@ fn percent(share: Option<f64>) -> String {
 fn overview(app: &App, window: &Window, areas: &Areas, palette: &Palette, frame: &mut Frame<'_>) {
     let area = areas.header;
     let lines = app.headline(frame.area().as_size());
-    let verdict = match headline(&app.shown, app.level()).kind {
+    let verdict = match app.verdict().kind {
         VerdictKind::Quiet => palette.strong,
         kind => wait_cells::kind_style(kind, palette),
     };

@@ -4,6 +4,7 @@ use noctule_model::{FeatureId, Level, VerdictKind};
 use noctule_text::{advice, escape, sentence};
 
 use crate::data::Data;
+use crate::data::commands::Commands;
 use crate::data::waits::{self, LastVerdict};
 use crate::text::{keep_start, wrap};
 
@@ -20,7 +21,7 @@ pub(crate) struct Headline {
 
 /// Returns the headline for the groups of a level. Processes have no verdicts, so the headline
 /// names their containers.
-pub(crate) fn headline(data: &Data, level: Level) -> Headline {
+pub(crate) fn headline(data: &Data, level: Level, commands: &Commands) -> Headline {
     let calm = |words: &str| Headline {
         words: words.to_owned(),
         advice: None,
@@ -32,14 +33,19 @@ pub(crate) fn headline(data: &Data, level: Level) -> Headline {
     let level = waits::level(level);
     let hurt = data.waits.hurt(level);
     match hurt.split_first() {
-        Some((worst, others)) => of_worst(worst, others, level),
+        Some((worst, others)) => of_worst(worst, others, level, commands),
         None if data.waits.is_judged() => calm("No group is hurt."),
         None => calm("Measuring: the first verdict follows."),
     }
 }
 
-fn of_worst(worst: &LastVerdict, others: &[&LastVerdict], level: Level) -> Headline {
-    let reason = worst.reason(level);
+fn of_worst(
+    worst: &LastVerdict,
+    others: &[&LastVerdict],
+    level: Level,
+    commands: &Commands,
+) -> Headline {
+    let reason = commands.complete(worst.reason(level), level);
     let culprit = |last: &LastVerdict| Some(last.row().verdict.culprit.as_ref()?.key(level));
     let by = culprit(worst);
     let same = others.iter().filter(|it| by.is_some() && culprit(it) == by);

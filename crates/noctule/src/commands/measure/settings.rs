@@ -6,16 +6,11 @@ use std::path::Path;
 use noctule_analysis::{Party, Report, WaitReport, WaitReportRow, busiest};
 use noctule_collect::{CpuNumbers, CpuTimes, SettingFiles, ThreadTimes};
 use noctule_model::{
-    Affinity, Asleep, AsleepThreads, Counter, IdleGroup, Level, RealTime, Rivals, Settings,
-    VerdictKind,
+    Affinity, Asleep, AsleepThreads, IdleGroup, Level, RealTime, Rivals, Settings, VerdictKind,
 };
 
 /// Maximum number of groups whose settings are read. Further groups get no sentence about settings.
 const ROWS: usize = 100;
-
-/// Maximum number of kernel threads to name, and the minimum CPU share of each.
-const KERNEL_THREADS: usize = 3;
-const BUSY: f64 = 0.01;
 
 /// State captured at the start of a window, for comparison with its end.
 pub(super) struct Observed {
@@ -46,10 +41,10 @@ impl Observed {
     /// At the end of the window, reads the settings of the rows whose verdict is not quiet.
     /// `processes` contains the CPU time of all processes of the machine in the window.
     pub(super) fn settle(&self, report: &mut WaitReport, level: Level, processes: &Report) {
+        report.name_commands(processes);
         let meanwhile = Meanwhile {
             idle: self.idle(),
             online: self.files.online(),
-            kernel_threads: kernel_threads(processes),
             processes,
             level,
         };
@@ -74,7 +69,6 @@ impl Observed {
                 | VerdictKind::HurtByNeighbours
                 | VerdictKind::QuotaAndNeighbours
         );
-        let by_kernel = kind == VerdictKind::HurtByKernel;
         Settings {
             rivals: row
                 .rival()
@@ -90,10 +84,6 @@ impl Observed {
                 true => self.idle_group(&owner.path, row.rival()),
                 false => None,
             },
-            kernel_threads: match by_kernel {
-                true => meanwhile.kernel_threads.clone(),
-                false => Vec::new(),
-            },
             stopped: match kind {
                 VerdictKind::Stopped => self.stopped(&owner.path),
                 _ => None,
@@ -101,6 +91,7 @@ impl Observed {
             real_time: row
                 .main_culprit()
                 .and_then(|culprit| self.real_time(culprit, meanwhile)),
+            ..row.settings.clone()
         }
     }
 
@@ -154,20 +145,8 @@ struct Meanwhile<'a> {
     /// Fraction of the window in which each CPU was idle.
     idle: Vec<(u32, f64)>,
     online: CpuNumbers,
-    /// The busiest kernel threads.
-    kernel_threads: Vec<String>,
     processes: &'a Report,
     level: Level,
-}
-
-/// Returns the names of the busiest kernel threads in the window.
-fn kernel_threads(processes: &Report) -> Vec<String> {
-    let least = (processes.window_ns as f64 * BUSY) as u64;
-    let threads = processes.rows.iter().filter_map(|row| {
-        let process = row.process.as_ref().filter(|p| p.kernel_thread)?;
-        (row.counters[Counter::CpuTime] >= least).then(|| process.comm.text())
-    });
-    threads.take(KERNEL_THREADS).collect()
 }
 
 /// Returns the CPU outside the set that had the most idle time in the window.

@@ -138,6 +138,8 @@ fn recorded(args: &WhyArgs, window: &Window, config: &Config) -> Result<Found> {
         found.process.as_ref(),
         &thresholds,
     );
+    let processes = answer.builder.report(Level::Process, false);
+    why.report.name_commands(&processes);
     course.complete(&mut why);
     Ok((found, why, Vec::new(), answer))
 }
