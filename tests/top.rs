@@ -25,7 +25,7 @@ struct Top {
 
 impl Top {
     fn start(width: u16, height: u16) -> Self {
-        Self::with("", "CPU%", width, height)
+        Self::with("--cpu", "CPU%", width, height)
     }
 
     /// Starts `top` with additional arguments. `title` is a heading of its first table.
@@ -261,8 +261,14 @@ fn it_shows_waiting_groups_with_a_verdict() {
     top.terminal
         .wait_for("table again", |screen| screen.contains("WAIT/s"));
     top.terminal.keys(&["w"]);
+    top.terminal.wait_for("overview", |screen| {
+        let verdict = screen.lines().find(|line| !line.trim().is_empty());
+        let is_hurt = verdict.is_some_and(|line| line.contains(": "));
+        is_hurt && screen.contains("BLOCK%") && screen.contains(&path)
+    });
+    top.terminal.keys(&["U"]);
     top.terminal.wait_for("CPU use", |screen| {
-        screen.contains("CPU%") && screen.contains(&path) && !screen.contains("WAIT/s")
+        screen.contains("CPU%") && screen.contains(&path) && !screen.contains("BLOCK%")
     });
     top.terminal.keys(&["q"]);
     top.assert_restored();
@@ -331,7 +337,7 @@ fn a_recording_shows_the_screens_seen_live() {
     let _machine = support::shared();
     let folder = tempfile::tempdir().expect("a folder");
     let folder = folder.path().to_str().expect("text");
-    for view in ["", "--waits"] {
+    for view in ["--cpu", "--waits"] {
         let tape = format!("{folder}/tape{view}");
         let terminal = Terminal::new(150, 40);
         terminal.line("clear");
@@ -382,7 +388,7 @@ fn a_recording_is_shown_at_any_place() {
     drop(burner);
     let terminal = Terminal::new(120, 30);
     let settings = terminal.output_of("stty -g");
-    terminal.line(&format!("{NOCTULE} top --from {tape}"));
+    terminal.line(&format!("{NOCTULE} top --cpu --from {tape}"));
     let screen = terminal.wait_for("who burned", shows_burner);
     let end = moment(&screen).expect("a time");
     let later = |than: &str| {
