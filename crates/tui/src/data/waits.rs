@@ -9,8 +9,8 @@ use noctule_analysis::{
     WaitReportRow,
 };
 use noctule_model::{
-    Batch, BlockClass, Cause, CgroupId, Counter, Counters, Joules, Level, Owner,
-    Reason, Subject, VerdictKind,
+    Batch, BlockClass, Cause, CgroupId, Counter, Counters, Joules, Level, Owner, Reason, Subject,
+    VerdictKind,
 };
 use noctule_text::escape;
 
