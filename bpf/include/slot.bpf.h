@@ -101,7 +101,7 @@ struct counters {
 	__u64 v[COUNTER_COUNT];
 };
 
-/* Counters that are read as the growth of a total. */
+/* The counters for which an account keeps a total. Readers use the growth of the total. */
 struct totals {
 	__u64 v[COUNTER_TOTALS];
 };

@@ -54,7 +54,7 @@ struct task_account {
 	 * group.
 	 */
 	__u32 wait_row;
-	/* Switched out because its real-time or deadline budget is used up. */
+	/* The thread was switched out because its real-time or deadline budget is used up. */
 	__u8 held;
 	/* The thread was asleep when it was migrated, at `phantom_at`. */
 	__u8 phantom;

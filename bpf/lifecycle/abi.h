@@ -51,7 +51,7 @@ struct process_exec {
 	/* From the audit subsystem; all bits are set if there is none. */
 	__u32 login_uid;
 	__u32 audit_session;
-	/* Inode numbers; 0 if unknown. */
+	/* Inode numbers of the namespaces; 0 if unknown. */
 	__u32 namespaces[NAMESPACES];
 	/*
 	 * Data after the struct: the path, the arguments, each with its NUL, and the working

@@ -8,7 +8,7 @@
 enum sample_flag {
 	/* The thread is the leader, so parent, comm and cgroup also apply to the process. */
 	SAMPLE_LEADER = 1 << 0,
-	/* Kernel thread. */
+	/* The thread is a kernel thread. */
 	SAMPLE_KERNEL = 1 << 1,
 	SAMPLE_FOLLOWED = 1 << 2,
 	/* The thread was on a CPU when it was read. */
@@ -24,10 +24,13 @@ enum sample_flag {
 	SAMPLE_LATE = 1 << 6,
 	/* The CPU of the running thread has switched since the moment of the snapshot. */
 	SAMPLE_SWITCHED = 1 << 7,
-	/* Sums of an ending process on another package. The record of its end follows. */
+	/*
+	 * Sums of an ending process on a package other than that of its last thread. The
+	 * SAMPLE_EXITED record of the process follows.
+	 */
 	SAMPLE_ELSEWHERE = 1 << 8,
 	/*
-	 * Set by user space with SAMPLE_CARRIED: the process was reaped. The record of its end
+	 * Set by user space with SAMPLE_CARRIED: the process was reaped. Its SAMPLE_EXITED record
 	 * follows.
 	 */
 	SAMPLE_GONE = 1 << 9,
@@ -61,7 +64,7 @@ struct task_sample {
 	 * wait.
 	 */
 	__u64 waiting_ns;
-	/* CPU time in `counters` after that moment. */
+	/* CPU time in `counters` after the moment whose low half is in `later_than`. */
 	__u64 later_ns;
 	/* For a living thread, the block in progress, as encoded in its account. */
 	__u64 block;

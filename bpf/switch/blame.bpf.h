@@ -25,13 +25,13 @@ struct division {
 	struct moment to;
 	__u32 cpu;
 	/*
-	 * Runners of a rank from `held_from` to below `held_below` had the CPU because the victim,
-	 * which has a higher rank, had used up its budget.
+	 * Ranks that had the CPU only because the victim had used up its budget: from `held_from`
+	 * up to, but not including, `held_below`. The victim has a higher rank.
 	 */
 	__u16 held_from;
 	__u16 held_below;
 	__u64 parts[WAIT_CAUSES];
-	/* The time behind neighbours that did not fit into `blames`. */
+	/* Time that the victim waited behind neighbours for which `blames` had no room. */
 	__u64 unnamed;
 	/* The group that is charged while the waiting thread itself runs. */
 	__u64 runs_as;
@@ -402,7 +402,7 @@ __noinline __u64 charge_epoch(__u32 number, __u32 level, __u64 index, __u64 to)
 		charge_runner(number, epoch->shares[i].runner, ns);
 		rest -= ns;
 	}
-	/* The shares that did not fit, and the rounding error. */
+	/* The time of groups that did not fit into the epoch, and the rounding error. */
 	it->parts[PART_UNATTRIBUTED] += rest;
 	return to - part;
 }

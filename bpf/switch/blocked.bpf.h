@@ -202,8 +202,8 @@ static __always_inline enum block_class class_of_block(struct task_struct *task,
 	if (state & (__TASK_STOPPED | __TASK_TRACED | TASK_FROZEN) || task->flags & PF_FROZEN)
 		return BLOCK_STOPPED;
 	/*
-	 * In an uninterruptible sleep the bit is ambiguous: a vfork parent that waits for its child
-	 * also counts as frozen.
+	 * In an uninterruptible sleep `frozen` is ambiguous: a vfork parent that waits for its
+	 * child also counts as frozen.
 	 */
 	if (!(state & TASK_UNINTERRUPTIBLE) && bpf_core_field_exists(task->frozen) &&
 	    BPF_CORE_READ_BITFIELD(task, frozen))

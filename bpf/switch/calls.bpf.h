@@ -28,9 +28,9 @@ enum call {
 
 enum {
 	CALLS = 512,
-	/* A 32-bit system call has another number. It is marked in thread_info.status on x86, */
+	/* Marks a 32-bit system call, which has another number, in thread_info.status on x86. */
 	TS_COMPAT = 0x2,
-	/* and in the processor state on arm64. */
+	/* Marks a 32-bit system call in the processor state on arm64. */
 	PSR_MODE32_BIT = 0x10,
 };
 

@@ -82,7 +82,7 @@ struct share {
 	__u64 ns;
 };
 
-/* Consecutive slices, added up. */
+/* The sum of several consecutive slices. */
 struct epoch {
 	/* Start of the first slice. The epoch ends where the next epoch begins. */
 	__u64 began;

@@ -56,8 +56,8 @@ static __always_inline void used_so_far(struct task_struct *task, struct task_ac
 	/* The kernel counts threads that are throttled by CPU quota as preempted. */
 	c->v[COUNTER_SWITCHES_PREEMPTED] -= c->v[COUNTER_SWITCHES_THROTTLED];
 	/*
-	 * This is not always the case: a thread that is about to sleep with a pending signal counts
-	 * as voluntary.
+	 * The difference can be too small: a throttled thread that is about to sleep with a pending
+	 * signal counts as voluntary.
 	 */
 	if ((__s64)(c->v[COUNTER_SWITCHES_PREEMPTED] -
 		    account->base.v[COUNTER_SWITCHES_PREEMPTED]) < 0)
@@ -449,7 +449,10 @@ static __always_inline void divide_moved(struct task_struct *task, __u32 number)
 	enter_queue(task, account);
 }
 
-/* Second step, which settles that wait and the counters with the record slot `number`. */
+/*
+ * Second step of settling a moved thread: settles the wait that divide_moved() kept, and the
+ * counters. `number` is the record slot.
+ */
 static __always_inline void settle_moved(struct task_struct *task, __u32 number)
 {
 	struct task_sample *sample = bpf_map_lookup_elem(&scratches, &number);

@@ -14,7 +14,7 @@
 enum {
 	/* Interval at which a switching CPU compares its clocks. */
 	CALIBRATE_NS = 10000000,
-	/* A CPU also compares its clocks at each of its first switches. */
+	/* Each CPU also compares its clocks at each of its first CALIBRATE_FIRST switches. */
 	CALIBRATE_FIRST = 16,
 	/* Maximum age of the previous measurement to compare with. */
 	CALIBRATE_FRESH_NS = 100000000,

@@ -221,7 +221,10 @@ int BPF_PROG(attach_task_older, struct cgroup *to, const char *path, struct task
 	return 0;
 }
 
-/* Walks over all threads: lists those that must be read, and writes the living processes. */
+/*
+ * Visits all threads: lists the threads that a snapshot must read, and writes the records of living
+ * processes.
+ */
 SEC("iter/task")
 int walk_tasks(struct bpf_iter__task *ctx)
 {
@@ -250,8 +253,8 @@ int list_waiting(struct bpf_iter__bpf_map_elem *ctx)
 }
 
 /*
- * Reads every thread. Loaded instead of the three others if threads cannot be looked up by pid
- * (before v6.2).
+ * Reads every thread. Loaded instead of walk_tasks, list_waiting and sample_listed if threads
+ * cannot be looked up by pid (before v6.2).
  */
 SEC("iter/task")
 int sample_tasks_older(struct bpf_iter__task *ctx)

@@ -15,7 +15,10 @@
  * Cleared by user space.
  */
 __u32 quotas_seen;
-/* Whether groups are known to have quotas. While it is set, the start of each wait is recorded. */
+/*
+ * Whether some group is known to have a quota. While this is set, the start of each wait is
+ * recorded.
+ */
 __u32 quotas_in_use;
 
 enum {

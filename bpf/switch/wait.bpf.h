@@ -24,7 +24,8 @@ enum {
 	 */
 	HELD_NS = 1000000,
 	/*
-	 * Priority of the stopper thread, which migrates other threads. It is the highest priority.
+	 * Priority of the stopper thread, which migrates other threads. No thread has a higher
+	 * priority.
 	 */
 	STOPPER_PRIO = 0,
 	/* Maximum time between a migration and the last_queued that it sets. */
@@ -193,7 +194,7 @@ static __always_inline void skip_waits(struct task_account *account, __u64 total
 	account->before = total;
 }
 
-/* Whether last_queued is only the time of a migration during sleep. */
+/* Whether last_queued was set by a migration during sleep, when no wait began. */
 static __always_inline bool is_phantom(struct task_account *account, __u64 queued)
 {
 	return account->phantom && queued < account->phantom_at + PHANTOM_NS;

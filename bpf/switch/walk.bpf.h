@@ -79,7 +79,7 @@ static __always_inline bool has_room(struct seq_file *seq)
 {
 	if (seq->size - seq->count > (1 + packages) * sizeof(struct task_sample))
 		return true;
-	/* One of these records does not fit. */
+	/* At least one of these records does not fit, which causes the overflow. */
 	for (__u32 i = 0; i <= packages && i <= MOST_PACKAGES; i++)
 		bpf_seq_write(seq, &no_sample, sizeof(no_sample));
 	return false;
@@ -170,8 +170,8 @@ static __always_inline void write_carried(struct seq_file *seq, struct task_stru
 }
 
 /*
- * Writes the thread with its current wait. `waiting_ns` is 0 if the thread does not wait. `open` is
- * the time of the wait that is charged now, or NULL.
+ * Writes the record of a thread. `waiting_ns` is the length of its current wait, or 0. `open` is
+ * the part of that wait that is charged now, or NULL.
  */
 static __always_inline void write_thread(struct seq_file *seq, struct task_struct *task,
 					 struct task_account *account, __u64 waiting_ns,
@@ -285,8 +285,8 @@ static long list_next_queued(__u32 index, struct queue_walk *walk)
 }
 
 /*
- * Lists the threads queued on the CPU. No switch has listed a thread that was woken and has not run
- * since.
+ * Lists the threads queued on the CPU, including threads that were woken and have not run since.
+ * The switch program has not listed such a thread.
  */
 static __always_inline void list_queued(const struct cpu_slot *slot)
 {

@@ -88,7 +88,10 @@ static __always_inline bool join(struct socket_account *account, __u64 above)
 	return true;
 }
 
-/* accept(2) and the end of the connection can run at the same time. Only one call returns true. */
+/*
+ * Marks the connection as no longer waiting for accept(2). accept(2) and the end of the connection
+ * can run at the same time, and only one of them gets true.
+ */
 static __always_inline bool leave_queue(struct socket_account *account)
 {
 	return __sync_val_compare_and_swap(&account->acceptance, ACCEPT_WAITS, ACCEPT_DONE) ==

@@ -352,8 +352,9 @@ static __always_inline void end_socket(struct sock *sk, struct tcp_sock *tcp, in
 }
 
 /*
- * Whether a change to this state is handled. Of the ten changes at the two ends of a connection,
- * five are not. An incoming connection (SYN_RECV) is reported when it is established.
+ * Whether the programs handle a change to this state. Five of the ten changes at the two ends of a
+ * connection need no handling. An incoming connection (SYN_RECV) is reported when it is
+ * established.
  */
 static __always_inline bool changes_account(int to)
 {
@@ -362,7 +363,10 @@ static __always_inline bool changes_account(int to)
 	return states >> (to & 31) & 1;
 }
 
-/* Whether the first of the two programs has already created the account for this operation. */
+/*
+ * Whether the socket already has an account for this connect or listen (`way`), because the first
+ * of the two programs has created it.
+ */
 static __always_inline bool was_made(struct sock *sk, __u32 way)
 {
 	struct socket_account *account = known_account(sk);

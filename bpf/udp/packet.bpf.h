@@ -26,7 +26,10 @@ struct {
 
 struct packet {
 	__u64 socket;
-	/* The payload in the linear part of the packet, and its length. The rest is in pages. */
+	/*
+	 * The payload in the linear part of the packet, and its length. The remaining payload is in
+	 * pages.
+	 */
 	const void *data;
 	__u32 length;
 	/* Length of the whole payload. */
