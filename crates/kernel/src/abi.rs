@@ -31,7 +31,7 @@ pub mod sample_flag {
 
     /// The thread is the leader of its process.
     pub const LEADER: u32 = abi::SAMPLE_LEADER.0;
-    /// Kernel thread.
+    /// The thread is a kernel thread.
     pub const KERNEL: u32 = abi::SAMPLE_KERNEL.0;
     /// The process descends from the followed command.
     pub const FOLLOWED: u32 = abi::SAMPLE_FOLLOWED.0;
@@ -177,7 +177,6 @@ impl CpuSlot {
     }
 }
 
-/// A change of a cgroup.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CgroupChange {
     /// The directory was created.
@@ -193,7 +192,6 @@ pub enum CgroupChange {
 /// A change of one cgroup.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CgroupEvent {
-    /// Id of the cgroup.
     pub id: u64,
     pub change: CgroupChange,
     /// Path in the hierarchy of the cgroup; `None` if the path was longer than the record allows.

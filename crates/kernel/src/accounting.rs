@@ -81,7 +81,7 @@ pub struct Accounting {
     measured: Measured,
 }
 
-/// Records read from the ring buffer.
+/// Records of ended processes that were read from the ring buffer.
 #[derive(Default)]
 struct Exits {
     ended: Vec<TaskSample>,

@@ -41,13 +41,13 @@ pub use udp::{UdpEvents, UdpOptions};
 /// The events to load, and their filters.
 #[derive(Clone, Copy, Debug)]
 pub struct EventsWanted {
-    /// Count TCP.
+    /// Load the programs that count TCP.
     pub tcp: bool,
     /// Also report failed execs. This needs tracepoints at system calls.
     pub exec_failures: bool,
     /// Put events of these kinds into the ring buffer. Other kinds are only counted.
     pub stream: EventKinds,
-    /// Only processes that are followed.
+    /// Put only events of followed processes into the ring buffer.
     pub filter_processes: bool,
     /// Only processes in wanted cgroups and their descendants.
     pub filter_cgroups: bool,
@@ -104,7 +104,7 @@ const FILES: &str = "iterating over open files";
 
 struct Sockets {
     _links: Vec<Link>,
-    /// The file iterator.
+    /// The iterator over all files of all processes.
     survey: Link,
     /// The iteration over open files that is in progress, if any.
     surveying: Option<Iter>,
@@ -175,7 +175,8 @@ pub struct LoadedEvents {
         it as Send"
 )]
 // SAFETY: libbpf keeps no data about an object in the thread that loads it. All pointers of a
-// skeleton point into its own object and the memory of its maps. A value has one owner at a time.
+// skeleton point into its own object and the memory of its maps. A value has one owner, so all its
+// pointers move to another thread together.
 unsafe impl Send for LoadedEvents {}
 
 impl LoadedEvents {

@@ -32,7 +32,7 @@ pub enum FunctionPlace {
     Kernel {
         /// The symbol of the function.
         function: String,
-        /// Offset in bytes.
+        /// Offset from the symbol, in bytes.
         offset: u64,
     },
     /// A function of a program or library.
@@ -59,7 +59,6 @@ pub struct Parameter {
     pub declared: String,
     /// Size in bytes: 1, 2, 4 or 8.
     pub size: u32,
-    /// Whether the type is signed.
     pub signed: bool,
 }
 
@@ -135,8 +134,8 @@ fn scalar(kind: BtfType<'_>) -> Option<(String, u32, bool)> {
     }
 }
 
-/// Returns the C type of a pointer, such as `struct file *`. Callers recognize strings by `const
-/// char *`.
+/// Returns the C type of a pointer, such as `struct file *`. A pointer to `char` is always returned
+/// as `const char *`, by which callers recognize strings.
 fn pointer(kind: &BtfType<'_>) -> String {
     let Some(to) = kind.next_type().map(|to| to.skip_mods_and_typedefs()) else {
         return "void *".to_owned();

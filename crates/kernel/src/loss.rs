@@ -25,7 +25,7 @@ pub(crate) const LOSSES: [(&str, &str); 15] = [
 
 const _: () = assert!(abi::LOSS_COUNT.0 as usize == LOSSES.len());
 
-/// Number of kinds.
+/// Number of kinds of loss.
 pub(crate) const KINDS: usize = LOSSES.len();
 
 /// Returns the sums over the objects, each with its kind and location.

@@ -86,7 +86,6 @@ impl From<Error> for ObjectError {
 /// A program that the kernel rejected.
 #[derive(Clone, Debug)]
 pub struct Rejected {
-    /// The program's name.
     pub program: String,
     /// The verifier's log; empty if the program was rejected before verification.
     pub log: String,
@@ -99,11 +98,9 @@ pub struct Rejected {
 pub struct ForeignProgram {
     /// The name of the program's function.
     pub name: String,
-    /// The section of the program.
     pub section: String,
     /// Whether the section name determines the program type.
     pub typed: bool,
-    /// Number of instructions.
     pub instructions: usize,
 }
 

@@ -37,7 +37,7 @@ const ADD: u32 = libbpf_sys::BPF_ADD;
 const FETCH_AND_ADD: u32 = libbpf_sys::BPF_ADD | libbpf_sys::BPF_FETCH;
 
 fn adapt_one(instruction: &mut libbpf_sys::bpf_insn) {
-    // The width does not matter.
+    // Opcodes that differ only in the width of the access are treated alike.
     let class_and_mode = u32::from(instruction.code) & !libbpf_sys::BPF_DW;
     if class_and_mode != libbpf_sys::BPF_STX | libbpf_sys::BPF_ATOMIC {
         return;

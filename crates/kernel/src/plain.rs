@@ -215,7 +215,6 @@ pub struct PlainProgram<'a> {
 /// A rejected program.
 #[derive(Debug)]
 pub struct Refused {
-    /// The system's error.
     pub error: Error,
     /// The errno.
     pub errno: i32,
@@ -265,18 +264,18 @@ impl AddAssign for CountedTime {
 pub(crate) enum Held {
     /// A link, or a socket with the program as its filter.
     Descriptor {
-        /// Closed on drop.
+        /// Owns the link or the socket, and closes it on drop.
         _fd: OwnedFd,
     },
     /// A perf event.
     Event {
-        /// Closed on drop.
+        /// Owns the perf event, and closes it on drop.
         counter: perf_event::Counter,
     },
     /// A line of `kprobe_events`. The perf event uses the line, so it is declared first and dropped
     /// first.
     Kprobe {
-        /// Removed on drop.
+        /// Owns the line of `kprobe_events`, and removes it on drop.
         _event: crate::object::KprobeEvent,
     },
 }

@@ -12,7 +12,7 @@ use libc::{c_long, sock_filter};
 /// Availability of both mechanisms.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Sandbox {
-    /// Filters of system calls.
+    /// Whether the kernel supports seccomp filters.
     pub seccomp: bool,
     /// Rules for files and the network.
     pub landlock: Landlock,
@@ -31,7 +31,7 @@ pub enum Landlock {
 }
 
 impl Sandbox {
-    /// Probes this kernel.
+    /// Determines which of both mechanisms the running kernel supports.
     pub fn probe() -> Self {
         // SAFETY: the call reads no memory, only the state of this thread.
         #[allow(unsafe_code, reason = "rustix does not support this prctl option")]
@@ -64,7 +64,6 @@ impl Landlock {
 pub struct Unconfined {
     /// `no_new_privs`, `Landlock` or `seccomp`.
     pub step: &'static str,
-    /// The kernel's error.
     pub error: io::Error,
 }
 

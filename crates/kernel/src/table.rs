@@ -13,7 +13,7 @@ use rustix::io::Errno;
 
 use crate::error::{Context as _, Error};
 
-/// Initial batch size.
+/// Number of entries that the first batch may return.
 const BATCH: usize = 512;
 
 /// Maximum number of retries of a call that was interrupted or found a bucket locked.

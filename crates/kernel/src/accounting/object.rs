@@ -24,7 +24,7 @@ use crate::skel::switch::{OpenSwitchSkel, SwitchSkel, SwitchSkelBuilder, types};
 /// Maximum number of packages for which each process and cgroup has room in the tables.
 const MOST_ROWS: usize = 4;
 
-/// Parts of the object to load.
+/// The parts of the object `switch` to load.
 #[derive(Clone)]
 pub(super) struct Asked {
     pub(super) wanted: Wanted,
@@ -74,11 +74,11 @@ impl Asked {
     }
 }
 
-/// The loaded object.
+/// The object `switch` after loading.
 pub(super) struct Loaded {
     /// The tracing programs, and the maps of both object instances.
     pub(super) switch: SwitchSkel<'static>,
-    /// Only the iterators.
+    /// The instance from which only the iterators are loaded.
     pub(super) iterators: SwitchSkel<'static>,
 }
 

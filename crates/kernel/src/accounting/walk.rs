@@ -37,7 +37,7 @@ pub(super) fn lists_threads(facts: &Facts) -> bool {
     facts.task_storage && !facts.pid_namespace && facts.hooks.contains("bpf_task_from_pid()")
 }
 
-/// Reads threads.
+/// Reads the accounts of threads for a snapshot.
 pub(super) struct Walk {
     /// The iterator over all threads. If threads are not listed, this iterator reads each of them.
     all: Link,
@@ -58,7 +58,7 @@ pub(super) struct Walk {
     programs: Vec<ProgramHandle>,
 }
 
-/// The result of a reading.
+/// The result of reading the threads.
 #[derive(Default)]
 pub(super) struct Read {
     pub(super) rows: Vec<TaskSample>,
@@ -71,7 +71,6 @@ pub(super) struct Read {
 /// Result of a walk over all threads.
 #[derive(Debug, Default)]
 pub(super) struct Living {
-    /// All live processes.
     pub(super) processes: IdSet<Process>,
     /// Live threads, including those that were blocked when last read. Empty if every snapshot
     /// reads every thread.

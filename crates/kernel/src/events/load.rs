@@ -181,7 +181,7 @@ pub(super) fn attach_lifecycle(
     Ok(links)
 }
 
-/// Attaches the programs at failed execs. `loaded` is set if they were loaded.
+/// Attaches the programs at failed execs. `loaded` is the result of loading these programs.
 pub(super) fn attach_exec_failures(
     skel: &LifecycleSkel<'static>,
     facts: &Facts,

@@ -87,7 +87,6 @@ pub struct RawEvent {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct RawProcess {
     pub id: ProcessId,
-    /// The process's cgroup.
     pub cgroup: CgroupId,
     /// The command name of the thread group leader.
     pub comm: Comm,

@@ -50,7 +50,7 @@ impl Look {
 /// The programs that a kernel may reject.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Parts {
-    /// Programs at connect and accept.
+    /// Whether to load the programs at connect(2) and accept(2).
     calls: bool,
     look: Look,
 }

@@ -29,13 +29,13 @@ use unread::Unread;
 /// The UDP events to load, and their filters.
 #[derive(Clone, Copy, Debug)]
 pub struct UdpOptions {
-    /// DNS queries.
+    /// Trace DNS queries.
     pub dns: bool,
     /// Flows: traffic of a socket with a peer.
     pub flows: bool,
-    /// Only processes in the table `followed`.
+    /// Report only events of processes in the table `followed`.
     pub filter_processes: bool,
-    /// Only cgroups in the table `wanted_cgroups`.
+    /// Report only events of cgroups in the table `wanted_cgroups`.
     pub filter_cgroups: bool,
     /// Size of the ring buffer, rounded up to a power of two.
     pub ring_bytes: u32,
@@ -63,7 +63,7 @@ const PROGRAMS: [(&str, &str); 5] = [
     ("close_6", "udpv6_destroy_sock()"),
 ];
 
-/// Records read from the ring buffer.
+/// UDP events and unread packets, as read from the ring buffer.
 #[derive(Default)]
 struct Records {
     events: Vec<RawEvent>,

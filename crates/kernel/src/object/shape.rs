@@ -17,7 +17,6 @@ pub enum Shape {
     Number {
         /// Size in bytes.
         size: usize,
-        /// Whether the type is signed.
         signed: bool,
     },
     /// A character of one byte.
@@ -38,23 +37,16 @@ pub enum Shape {
     Enum {
         /// Size in bytes.
         size: usize,
-        /// Whether the type is signed.
         signed: bool,
-        /// Values and names.
+        /// Values of the enumerators, and their names.
         names: Vec<(i64, String)>,
     },
     /// An array.
-    Array {
-        /// The element.
-        element: Box<Shape>,
-        /// The number of elements.
-        count: usize,
-    },
+    Array { element: Box<Shape>, count: usize },
     /// A struct or union.
     Struct {
         /// Size in bytes.
         size: usize,
-        /// The members.
         members: Vec<Member>,
     },
     /// Bytes of unknown layout.
@@ -74,7 +66,6 @@ pub struct Member {
     pub offset: u32,
     /// Number of bits of a bit field.
     pub bits: Option<u8>,
-    /// The layout.
     pub shape: Shape,
 }
 

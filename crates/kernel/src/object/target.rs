@@ -11,7 +11,6 @@ pub enum Target {
     Tracepoint {
         /// The tracepoint's directory in tracefs.
         system: String,
-        /// The tracepoint's name.
         event: String,
     },
     /// The name of a raw tracepoint.
@@ -26,7 +25,7 @@ pub enum Target {
     Kprobe {
         /// The symbol of the function.
         function: String,
-        /// Offset in bytes.
+        /// Offset from the symbol, in bytes.
         offset: u64,
         /// Whether the probe is at the return.
         at_return: bool,
@@ -46,7 +45,7 @@ pub enum Target {
         file: PathBuf,
         /// The symbol. If it is empty, `offset` is relative to the start of the file.
         function: String,
-        /// Offset in bytes.
+        /// Offset from the symbol or from the start of the file, in bytes.
         offset: u64,
         /// Whether the probe is at the return.
         at_return: bool,
@@ -58,9 +57,7 @@ pub enum Target {
     /// A statically defined probe of a program or library.
     Usdt {
         file: PathBuf,
-        /// The provider of the probe.
         provider: String,
-        /// The name of the probe.
         name: String,
     },
     /// Samples of the running code, taken on each CPU.
@@ -71,7 +68,7 @@ pub enum Target {
     Xdp,
     /// Packets of an interface, in traffic control.
     Tc {
-        /// Whether these are outgoing packets.
+        /// Whether the program sees outgoing packets; otherwise it sees incoming packets.
         egress: bool,
     },
     /// The tasks of a cgroup v2.

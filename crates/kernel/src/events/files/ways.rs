@@ -10,8 +10,9 @@ use crate::tracefs::{self, Tracefs};
 
 pub(super) const FEATURE: FeatureId = FeatureId::FileOpens;
 
-/// Kernel functions at which changes of names and modes are traced, with their programs. The first
-/// function of each pair has the mount, and the second has the result.
+/// Kernel functions at which changes of names and modes are traced, with their programs. Two
+/// consecutive entries handle one operation: the first function has the mount, and the second has
+/// the result.
 const CHANGES: [(&str, &str); 12] = [
     ("path_unlink", "security_path_unlink()"),
     ("unlink_file", "vfs_unlink()"),

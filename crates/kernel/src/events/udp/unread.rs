@@ -11,7 +11,7 @@ pub(crate) type Ends = (Option<u64>, Option<SocketAddr>, Option<SocketAddr>);
 const SOCKETS: usize = 4096;
 const OLD_NS: u64 = 60_000_000_000;
 
-/// The packets, by socket and server.
+/// The packets that could not be read, by socket and server.
 #[derive(Default)]
 pub(crate) struct Unread {
     of: HashMap<Ends, Packets>,
