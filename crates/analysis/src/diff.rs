@@ -180,7 +180,8 @@ impl Stretch {
         begun.map_or(0, |it| it.ended_ns().saturating_sub(it.started_ns()))
     }
 
-    /// Returns one figure of a group, for each block that has a value.
+    /// Returns the values of a figure of a group in the blocks. A block without the group counts as
+    /// 0, except for [`Figure::Length`].
     fn figures(&self, name: &str, figure: Figure) -> Vec<f64> {
         let blocks = self.groups.get(name).map_or(&[][..], |seen| &seen.blocks);
         let there = blocks.iter().filter_map(|(_, all)| all[figure as usize]);

@@ -188,7 +188,7 @@ impl Selection {
         &self.pids
     }
 
-    /// Returns whether the owner's names match.
+    /// Returns whether, for each kind of name, the owner matches one of the selected patterns.
     pub fn fits(&self, owner: &Owner) -> bool {
         self.names.iter().all(|(named, patterns)| {
             let mut patterns = patterns.iter();

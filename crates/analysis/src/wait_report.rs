@@ -512,7 +512,7 @@ struct Growth<'a> {
 }
 
 impl Growth<'_> {
-    /// Yields the pairs that grew. Most pairs of a large matrix did not.
+    /// Yields the pairs that grew. In a large matrix most pairs do not grow.
     fn blames(&self) -> impl Iterator<Item = BlameRow> {
         let before: IdMap<(Group, Group), Blame> = self
             .first

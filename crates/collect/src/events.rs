@@ -178,7 +178,7 @@ impl EventSource {
         self.order.waits()
     }
 
-    /// Reads the rings.
+    /// Reads all ring buffers of events, and converts their records.
     fn read(&mut self) -> Result<(), Error> {
         self.drained.extend(self.kernel.drain()?);
         if let Some(files) = &self.files {

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use noctule_model::{IdMap, shrink_sparse};
 
-/// Figures by key.
+/// Sums by key that include deleted rows of the kernel side.
 pub(crate) struct Ledger<K, T> {
     rows: IdMap<K, Row<T>>,
 }

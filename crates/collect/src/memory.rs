@@ -33,7 +33,7 @@ const OLD_READS: usize = 16;
 /// Number of batches after which removed groups are dropped.
 const AGAIN: u64 = 32;
 
-/// A mounted hierarchy.
+/// A mounted cgroup hierarchy.
 #[derive(Debug)]
 pub struct Mounted {
     version: CgroupVersion,
@@ -67,7 +67,7 @@ pub struct MemoryFiles {
 #[derive(Debug)]
 pub struct Memory {
     files: MemoryFiles,
-    /// The rows, by path.
+    /// The rows of cgroups, by path.
     rows: BTreeMap<String, MemoryRow>,
     /// Rows that were dropped because there were too many.
     dropped: u64,

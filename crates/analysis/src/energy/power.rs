@@ -197,7 +197,7 @@ impl Power {
         self.chosen.map_or(&self.ratio, |place| &self.fits[place])
     }
 
-    /// Returns the work in units of the driver, without any model.
+    /// Returns the work as an amount of the zone's driver, such as 10^9 cycles.
     fn driven(&self, work: &Work) -> f64 {
         match self.driver {
             Driver::Cycles => work.gigacycles,

@@ -111,7 +111,7 @@ impl Doubt {
         self.skew_uj += part.skew_uj;
     }
 
-    /// Adds the doubt about another tick.
+    /// Adds the uncertainty of another tick.
     fn add_tick(&mut self, tick: &Self) {
         self.idle_uj += tick.idle_uj;
         self.residual_uj2 += tick.residual_uj2;
@@ -281,7 +281,8 @@ impl ZoneState {
         self.book(&metered, seconds);
     }
 
-    /// Divides a tick of a zone in proportion to what its parts were charged.
+    /// Divides the energy of a zone in proportion to the energy that was charged to the rows by the
+    /// zones inside this zone (`parts`).
     pub(super) fn step_parts(&mut self, reading: &ZoneReading, tick: &Tick, parts: &[&Shares]) {
         self.shares.clear(tick);
         let Some(metered) = self.clock.advance(reading, tick.batch_ns) else {

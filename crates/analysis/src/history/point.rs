@@ -15,7 +15,7 @@ use crate::Party;
 
 pub(super) type Micros = u64;
 
-/// The growth between two batches.
+/// The growth of all counters between two batches.
 #[derive(Clone, Debug, Default)]
 pub struct TimePoint {
     /// Sequence number of the batch that ends the interval.
@@ -37,7 +37,7 @@ pub struct TimePoint {
     pub zones: Box<[Option<u64>]>,
 }
 
-/// The machine between two batches.
+/// How the machine was used between two batches.
 #[derive(Clone, Debug, Default)]
 pub struct NodePoint {
     /// CPUs online at the end.
@@ -84,7 +84,7 @@ pub(super) struct Numbers {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Restart {
     pub id: OwnerId,
-    /// The new cgroup of the group.
+    /// The new cgroup of the group that was created again.
     pub cgroup: CgroupId,
     /// End of the interval in which the new cgroup first ran, in nanoseconds since 1970.
     pub time_unix_ns: u64,
@@ -231,7 +231,7 @@ impl Numbers {
     }
 }
 
-/// An owner that may get a row in the point.
+/// An owner that competes for one of the rows of a point.
 struct Candidate<'a> {
     row: &'a SubjectRow,
     before: Option<&'a SubjectRow>,

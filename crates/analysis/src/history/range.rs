@@ -82,11 +82,11 @@ pub struct SpanStep {
     /// If a point extends beyond the range, the count is rounded up, so two adjacent ranges may
     /// both include the same event.
     pub events: EventCounters,
-    /// Number of losses, spread like events.
+    /// Number of losses. The losses of a point are spread over its time like its events.
     pub losses: u64,
     /// CPU time of the agent.
     pub agent_ns: u64,
-    /// Wait of the pair.
+    /// Waits of the queried pair (see [`TimeSpanQuery::pair`]).
     pub pair_ns: u64,
     /// Energy by zone.
     pub zones: Vec<ZoneSum>,
@@ -116,7 +116,7 @@ pub struct OwnerSum {
     pub steps: Vec<u64>,
 }
 
-/// Sum of one pair.
+/// Waits of a victim behind a culprit, summed over a range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PairSum {
     /// The owner that waited.

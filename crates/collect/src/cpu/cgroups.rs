@@ -85,8 +85,8 @@ impl Cgroups {
         groups.flat_map(|group| group.parts.iter_mut())
     }
 
-    /// Adds the CPU time and counters of a thread on a package since it was last read. `running` is
-    /// how much of its current time slice will be read later.
+    /// Adds what a thread has used on a package since the thread was last read. `running` is how
+    /// much of its current time slice will be read later.
     pub(super) fn add(&mut self, id: CgroupId, package: u32, used: &Counters, running: &Counters) {
         let group = self.groups.entry(id).or_default();
         group.active_ns = self.now_ns;

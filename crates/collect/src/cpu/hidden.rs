@@ -15,7 +15,7 @@ use procfs::process::{ProcState, Process};
 /// The feature that reports which processes tracing programs cannot see.
 pub(super) const FEATURE: FeatureId = FeatureId::AllProcesses;
 
-/// Interval between searches.
+/// Interval between searches for hidden processes.
 const LOOK_NS: u64 = 60_000_000_000;
 
 /// Maximum number of hidden processes to read in each batch; each takes about 20 µs.

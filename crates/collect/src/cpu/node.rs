@@ -12,7 +12,7 @@ pub(super) struct NodeTime {
     last_ns: u64,
     /// Idle time of each CPU at the last snapshot; `None` before the first one.
     idle: Option<HashMap<u32, Idle>>,
-    /// Time by package.
+    /// Accumulated time of the CPUs of each package.
     times: Vec<Time>,
     /// Time by CPU, including CPUs that are now offline.
     cpus: BTreeMap<u32, CpuTime>,
@@ -132,7 +132,8 @@ impl NodeTime {
             time.cpus += 1;
             time.on_idle += &slot.idle_values();
             let before = match &self.idle {
-                // Time before the start does not count.
+                // In the first snapshot, interrupt and steal time is 0, because both count from
+                // boot.
                 None => Some(Idle {
                     ns: 0,
                     switches: 0,

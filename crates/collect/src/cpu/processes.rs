@@ -236,7 +236,7 @@ impl Processes {
     }
 
     fn end(&mut self, sample: &TaskSample) -> Option<ProcessRow> {
-        // This includes the carried usage.
+        // The sample of an ended process includes its carried usage.
         let end =
             |part: &mut Part| part.shown = part.shown.max(&(part.reported + &sample.values()));
         if sample.is(sample_flag::ELSEWHERE) {

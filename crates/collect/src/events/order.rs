@@ -33,8 +33,8 @@ impl Order {
         self.waiting.push((RawEvent { time_ns, ..event }, origin));
     }
 
-    /// Returns, in order, the events that no later event can precede. `begun_ns` is the time before
-    /// the first ring was read.
+    /// Returns, in order, the events that no later event can precede. `begun_ns` is the time at
+    /// which reading of the rings began.
     pub(super) fn take(&mut self, begun_ns: u64, now_ns: u64) -> Vec<(RawEvent, Origin)> {
         self.waiting.sort_by_key(|(event, _)| event.time_ns);
         let newest_ns = self.waiting.last().map_or(0, |(event, _)| event.time_ns);
