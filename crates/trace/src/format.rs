@@ -32,7 +32,6 @@ pub struct Field {
     pub offset: u32,
     /// Size in bytes.
     pub size: u32,
-    /// Whether the number is signed.
     pub signed: bool,
     pub kind: FieldKind,
 }

@@ -107,11 +107,9 @@ pub enum Aggregate {
     /// The sum modulo 2^64.
     Sum,
     Minimum {
-        /// Whether the numbers are signed.
         signed: bool,
     },
     Maximum {
-        /// Whether the numbers are signed.
         signed: bool,
     },
     /// The hit count of each bucket of [`crate::buckets`].
@@ -119,7 +117,6 @@ pub enum Aggregate {
     /// The time of the last kept number, the number, and the fields saved with it: see
     /// [`Track::saved`]. An action writes these values.
     Saved {
-        /// Number of words.
         words: usize,
         /// Determines which CPU's value is shown.
         when: When,
@@ -143,7 +140,6 @@ pub enum Number {
         skip: u32,
         /// Size of the element in bytes.
         size: u32,
-        /// Whether the element is signed.
         signed: bool,
     },
     /// A property of the event's context.
@@ -174,7 +170,6 @@ pub struct FieldRead {
     pub offset: u32,
     /// Size in bytes: 1, 2, 4 or 8.
     pub size: u32,
-    /// Whether the number is signed.
     pub signed: bool,
 }
 
@@ -282,7 +277,6 @@ pub enum ConditionKind {
     /// Compares two numbers.
     Compare {
         how: Comparison,
-        /// Whether the comparison is signed.
         signed: bool,
         left: Number,
         right: Number,

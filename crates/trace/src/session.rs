@@ -35,11 +35,9 @@ pub enum SessionError {
     /// The verifier rejected the program.
     Refused {
         error: Error,
-        /// The system's error number.
         errno: i32,
         /// Source of the rejected instruction, if the log identifies it.
         origin: Option<Span>,
-        /// Log of the verifier.
         log: String,
     },
     /// The table exceeds the memory limit.
@@ -103,7 +101,7 @@ impl From<Error> for SessionError {
     }
 }
 
-/// The counts so far.
+/// The counts that a session has collected so far.
 #[derive(Clone, Debug, Default)]
 pub struct Counted {
     /// One row per key, in no particular order. A stack in a key is replaced by its eight-byte id.

@@ -119,7 +119,6 @@ pub enum Figure {
     Average {
         /// Index of the sum.
         kept: usize,
-        /// Whether the sum is signed.
         signed: bool,
     },
     /// A percentile of the buckets at this index.

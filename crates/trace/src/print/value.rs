@@ -7,7 +7,6 @@ use std::ops::Range;
 pub(super) struct Kind {
     /// Size in bytes: 1, 2, 4 or 8.
     pub(super) size: u8,
-    /// Whether the type is signed.
     pub(super) signed: bool,
 }
 

@@ -11,7 +11,6 @@ pub struct FunctionValue {
     pub declared: String,
     /// Size in bytes: 1, 2, 4 or 8.
     pub size: u32,
-    /// Whether the value is signed.
     pub signed: bool,
 }
 

@@ -69,7 +69,8 @@ impl<'a> Scan<'a> {
         (word, Span::new(start, self.at))
     }
 
-    /// Parses an optionally signed number, decimal or hexadecimal. Returns `None` if there is none.
+    /// Parses an optionally signed number, decimal or hexadecimal. Returns `None` if no number
+    /// follows.
     pub(super) fn number(&mut self) -> Option<i128> {
         let before = self.at;
         self.skip_spaces();

@@ -31,7 +31,6 @@ pub struct Taken<'a> {
     pub tracked: &'a Tracked,
     /// Time in nanoseconds of `CLOCK_MONOTONIC`.
     pub time_ns: u64,
-    /// Value of the number.
     pub value: u64,
     /// The row of the number's key.
     pub row: &'a Row,

@@ -72,7 +72,7 @@ impl Table {
     }
 }
 
-/// First events of a pair that wait for their second event.
+/// First events of pairs, which wait for the second event of their pair.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Waiting {
     times: BTreeMap<Vec<u8>, u64>,
