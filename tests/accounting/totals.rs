@@ -10,7 +10,8 @@ use super::{agent, assert_exact};
 struct Case {
     name: &'static str,
     program: Program,
-    /// Whether some threads end before the comparison. The load reports their use.
+    /// Whether some threads end before the comparison. The load reports the CPU time of these
+    /// threads.
     threads_end: bool,
     /// Whether the load requests a real-time priority.
     realtime: bool,

@@ -94,8 +94,8 @@ impl Names {
         self.sandbox || self.name.is_some() || self.pod_name.is_some()
     }
 
-    /// Returns the owner with these names added. Values from the path are kept, except for the
-    /// runtime: the file of a runtime is more reliable than a path that several runtimes use.
+    /// Returns the owner with these names added. Values from the path take precedence, except for
+    /// the runtime: several runtimes use the same paths, so the file is more reliable.
     ///
     /// Files of a user cannot set the pod, and ids in them are marked as chosen by the user.
     pub(crate) fn applied(mut self, owner: &Owner, delegated: Option<&Delegated>) -> Owner {

@@ -21,7 +21,7 @@ const QUEUE: usize = 4096;
 /// Number of consecutive queries that count as one burst.
 const BURST: usize = 256;
 
-/// Time in each period that the files of one user may take.
+/// Maximum time that reading the files of one user may take in each [`PERIOD`].
 const SHARE: Duration = Duration::from_millis(500);
 const PERIOD: Duration = Duration::from_secs(10);
 

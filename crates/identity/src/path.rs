@@ -90,8 +90,9 @@ struct Reading<'a> {
     manager_of: Option<&'a str>,
 }
 
-/// A unit of the machine or of a user's manager. Names alone are ambiguous, because both managers
-/// have a `dbus.service`. The directories of root's own user manager also belong to root.
+/// A unit of the machine or of a user's manager. A name alone is ambiguous: the machine and each
+/// user's manager can have a `dbus.service`. The directories of root's own user manager also belong
+/// to root.
 #[derive(Clone, Copy)]
 struct Unit<'a> {
     manager_of: Option<&'a str>,

@@ -164,9 +164,9 @@ impl Registry {
             .min()
     }
 
-    /// Completes pending searches, for a command that prints only one report. Groups that are only
-    /// seconds old are searched once more, because their files may have appeared since. Takes at
-    /// most `limit`.
+    /// Completes pending searches, for a command that prints only one report. For groups that are
+    /// only seconds old, searches the files once more, because the files may have appeared since.
+    /// Takes at most `limit`.
     pub fn catch_up(&mut self, limit: Duration) {
         let end = Instant::now() + limit;
         self.await_replies(end);

@@ -229,9 +229,9 @@ impl Counters {
     }
 
     /// Returns the average frequency while these counters grew, in hertz: cycles / reference cycles
-    /// x nominal frequency. If the machine lacks reference cycles or their frequency, returns
-    /// cycles / CPU time. The quotient is too low if a hypervisor or interrupts take some of the
-    /// time. Returns `None` if cycles are not measured or no thread ran.
+    /// x nominal frequency. If reference cycles are not measured or their frequency is unknown,
+    /// returns cycles / CPU time. The quotient is too low if a hypervisor or interrupts take some
+    /// of the time. Returns `None` if cycles are not measured or no thread ran.
     pub fn frequency_hertz(&self, measured: Measured, nominal_hertz: Option<u64>) -> Option<f64> {
         let ratio = |cycles: u64, base: u64| (base > 0).then(|| cycles as f64 / base as f64);
         let cycles = measured.value(self, Counter::Cycles)?;

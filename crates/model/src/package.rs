@@ -97,7 +97,8 @@ impl ByPackage {
         Self::several(parts.map(|(package, part)| part.since(&before(package))))
     }
 
-    /// Returns the use of the package at a position. `all` must be the counters of the same row.
+    /// Returns the use of the package at a position. `all` must be the counters of the row that
+    /// this value belongs to.
     pub fn of(&self, package: usize, all: &Counters) -> PackageUse {
         match (&*self.0, package) {
             ([], 0) => all.into(),

@@ -210,7 +210,8 @@ pub struct QuotaUse {
     /// Path of the group with the quota, if that is an ancestor or descendant instead of the group
     /// itself.
     pub group: Option<String>,
-    /// Periods in which that group ran, excluding periods after its last process exited.
+    /// Periods in which the group with the quota ran, excluding periods after its last process
+    /// exited.
     pub periods: u64,
     /// Periods in which the quota ran out.
     pub throttled_periods: u64,

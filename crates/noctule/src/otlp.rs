@@ -131,7 +131,7 @@ impl Otlp {
         }
     }
 
-    /// Passes on the windows whose names are final.
+    /// Passes on the reports of windows whose group names can no longer change.
     pub(crate) fn name_verdicts(&mut self, owner: impl FnMut(CgroupId) -> Arc<Owner>) {
         let settled = self.verdicts.settled(wire::now_ns(), owner);
         self.hand_over(settled);

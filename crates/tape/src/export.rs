@@ -1,7 +1,8 @@
 //! Exports the tables of a recording to Parquet or CSV for other programs.
 //!
-//! Batches are read and converted to rows again. Therefore each file starts with all rows, wherever
-//! its stretch starts, and exports of older recordings have the current columns.
+//! Batches are read and converted to rows again. Each file therefore starts with all rows, even if
+//! its part of the recording starts within a segment. Exports of older recordings have the current
+//! columns.
 
 mod csv;
 mod parquet;

@@ -454,7 +454,7 @@ impl<'a> Batches<'a> {
         self.state.forget_ended();
     }
 
-    /// Skips the flushes before this one.
+    /// Skips all flushes before the one with this number.
     fn pass_flushes(&mut self, flush: usize) {
         while self.flush < flush
             && let Some((segment, flush)) = self.take_flush()

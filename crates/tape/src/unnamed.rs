@@ -25,10 +25,10 @@ pub(crate) fn lengths(segment: &Path) -> Lengths {
     tables.collect()
 }
 
-/// The unlisted rows of a table.
+/// Rows of a table that the index does not list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Rows {
-    /// All rows are listed.
+    /// The index lists all rows.
     None,
     /// Rows of one flush, whose write may not have finished.
     Last,

@@ -65,8 +65,8 @@ impl Drop for Loads {
     }
 }
 
-/// Maximum gain of the victim, relative to its previous CPU time, for which the verdict must be the
-/// quota.
+/// If the victim gains less than this share of its CPU time when it runs alone, the verdict must
+/// name only the quota.
 const MAX_QUOTA_GAIN: f64 = 0.1;
 
 /// CPU time so far, in seconds.

@@ -39,7 +39,7 @@ pub enum SelfSource {
     ProgramRuns,
     /// Runs of BPF programs that the kernel skipped.
     ProgramMisses,
-    /// Sum of the measured windows.
+    /// Total length of the windows in which the cost of programs is measured.
     ProgramWindow,
     /// Entries of a map.
     MapEntries,

@@ -414,7 +414,7 @@ impl<'a> Sought<'a> {
         })
     }
 
-    /// Searches a batch, if some names or pids are still missing.
+    /// Searches a batch for the names and pids that were not found yet.
     pub(crate) fn note(&mut self, batch: &Batch) {
         if self.is_found() {
             return;

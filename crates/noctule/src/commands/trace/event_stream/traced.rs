@@ -9,7 +9,7 @@ use crate::commands::trace::event_stream::{Node, WatchedEvents, event, ring};
 use crate::commands::trace::refusal::not_started;
 use crate::commands::trace::tracepoints::Skipped;
 
-/// The events of a command and the filters of their records.
+/// The traced events, and for each of them the filter of its records.
 pub(in crate::commands) struct Traced<'a> {
     pub(in crate::commands) events: WatchedEvents,
     /// Filters, by the index of the event.
