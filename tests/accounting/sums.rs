@@ -53,7 +53,7 @@ type Make = fn(&Group) -> Vec<Load>;
 /// an unknown reason. Time that is missing in every window is a defect.
 const TRIES: usize = 3;
 
-/// Each level gets its own window at the same time.
+/// Each level gets its own window. All windows run at the same time.
 const LEVELS: [&str; 3] = ["process", "cgroup", "container"];
 
 /// Checks that rows, idle time and remainder of a window add up at each level. Returns a message if
@@ -105,7 +105,8 @@ fn several(agent: &Agent, count: usize) -> Vec<Reading> {
     (0..count).map(|_| Reading::fresh(agent)).collect()
 }
 
-/// The host can steal time in each of them.
+/// Maximum number of batches to take. Many are needed, because the host can steal time in any
+/// batch.
 const MOST_BATCHES: u32 = 3_000;
 const STEPS: u32 = 100;
 const LEAST_STEPS: u32 = 30;

@@ -404,7 +404,7 @@ fn scope(zone: &Zone, packages: &[PackageRow]) -> usize {
     }
 }
 
-/// Returns what the zone's energy is divided by.
+/// Returns the quantity in proportion to which the zone's energy is divided.
 fn driver(place: usize, zones: &[Zone], measured: Measured) -> Driver {
     let work = if measured.has(Counter::Cycles) {
         Driver::Cycles

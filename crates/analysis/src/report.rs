@@ -23,14 +23,15 @@ pub struct Row {
     /// The owner. If several cgroups were added up, this is the owner of the cgroup with the
     /// shortest path.
     pub owner: Arc<Owner>,
-    /// Growth in the window.
+    /// Growth of the counters in the window.
     pub counters: Counters,
     /// Active energy charged in the window; 0 without a meter.
     pub joules: Joules,
     /// Usage by package, in the order of [`Report::packages`].
     pub packages: ByPackage,
-    /// Growth in the window, and the connections and listeners that are open when it ends. `None`
-    /// for processes and for the command that the agent follows, whose events are not counted.
+    /// Growth of the event counters in the window, and the connections and listeners that are open
+    /// when it ends. `None` for processes and for the command that the agent follows, whose events
+    /// are not counted.
     pub events: Option<Events>,
 }
 

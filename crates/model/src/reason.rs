@@ -57,7 +57,7 @@ pub struct Reason {
     pub stalls: Vec<(VerdictKind, f64)>,
     /// How memory held back the group's threads, if known.
     pub memory: Option<MemoryUse>,
-    /// Share of that active time in which the threads waited for a CPU.
+    /// Share of the active time in which the threads waited for a CPU.
     pub runnable: f64,
     /// Share of the total time of all threads, asleep or not, in which they were stopped or frozen.
     pub stopped: f64,

@@ -167,7 +167,7 @@ impl Cell<'_> {
         })
     }
 
-    /// Records the cost of the process itself.
+    /// Records the CPU time, the memory and the scrapes of the contender's own process.
     fn agent(&self, running: &Running, window: Duration, figures: &mut Figures) -> Result<()> {
         let (before, began) = (self.cpu_ns(running)?, Instant::now());
         self.stop.sleep(window)?;

@@ -74,7 +74,7 @@ enum Kind {
     Noctule(&'static str),
     /// `noctule events` with these arguments, and a process that reads its output.
     Stream(&'static [&'static str]),
-    /// These tools run together.
+    /// Third-party tools that run at the same time.
     Tools(&'static [Tool]),
 }
 

@@ -18,7 +18,7 @@ pub(super) enum Format {
     Exitsnoop,
     Tcplife,
     Tcpstates,
-    /// With `-e`, which prints the flags.
+    /// `opensnoop -e`, which prints the flags of each open.
     Opensnoop,
     /// bpftrace one-liners of the bench: `new PID IS_THREAD MONOTONIC` and `oom PID`.
     Bpftrace,

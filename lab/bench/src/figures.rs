@@ -45,7 +45,7 @@ pub(super) const BPF_PER_SWITCH: Kind = Kind {
 pub(super) const BPF_PER_OPERATION: Kind = kind("bpf_per_operation", "ns/operation");
 /// Time in all BPF programs of the contender as a share of one CPU.
 pub(super) const BPF_SHARE: Kind = kind("bpf_share", "% of a core");
-/// Context switches of the machine during that measurement.
+/// Context switches of the machine while the programs of the contender are measured.
 pub(super) const MACHINE_SWITCHES: Kind = kind("machine_switches", "1/s");
 /// Time per run of one program.
 pub(super) const PROGRAM_RUN: Kind = kind("program_run", "ns/run");

@@ -92,8 +92,9 @@ impl Fit {
         self.coefficients[0]
     }
 
-    /// Returns the half-width of the confidence interval around [`Self::idle_watts`]. Returns `None` if the load varied
-    /// too little to separate idle power from the power of work. `usual` is the idle power to assume without knowledge.
+    /// Returns the half-width of the confidence interval around [`Self::idle_watts`]. Returns
+    /// `None` if the load varied too little to separate idle power from the power of work. `usual`
+    /// is the idle power to assume if nothing is known about it.
     pub(super) fn idle_doubt(&self, usual: f64) -> Option<f64> {
         // Adds up both kinds of work, because the fit can separate idle power from their sum.
         let count = self.normal[0][0];

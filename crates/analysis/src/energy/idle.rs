@@ -2,7 +2,7 @@
 
 use noctule_model::ZoneKind;
 
-/// Bins of load. The bins are narrow near idle: bin n ends at ((n + 1) / BINS)².
+/// Number of bins of load. The bins are narrow near idle: bin n ends at ((n + 1) / BINS)².
 const BINS: usize = 24;
 /// Number of ticks that a bin keeps.
 const DEPTH: usize = 24;
@@ -163,8 +163,8 @@ struct Point {
 }
 
 impl Point {
-    /// Extrapolates the line from a point at a higher load through this one to a load of 0. `usual` is the idle power
-    /// to assume without knowledge.
+    /// Extrapolates the line from a point at a higher load through this one to a load of 0. `usual`
+    /// is the idle power to assume if nothing is known about it.
     fn extended(&self, higher: &Self, usual: f64) -> Idle {
         let apart = higher.load - self.load;
         let slope = (higher.watts - self.watts) / apart;

@@ -293,8 +293,8 @@ impl Power {
         Some(surest.map_or(bounds.idle(), |idle| bounds.join(idle)))
     }
 
-    /// Returns the idle power of the fit with the smallest error, even if another model divides the energy. `usual` is
-    /// the idle power to assume without knowledge.
+    /// Returns the idle power of the fit with the smallest error, even if another model divides the
+    /// energy. `usual` is the idle power to assume if nothing is known about it.
     fn fitted(&self, usual: f64) -> Option<Idle> {
         let fits = std::iter::once(&self.ratio).chain(&self.fits);
         let mut ready: Vec<&Fit> = fits.filter(|fit| fit.is_ready()).collect();

@@ -18,7 +18,7 @@ pub struct Surroundings {
     pub room: Option<ThreadRoom>,
     /// CPUs online at the end of the window.
     pub cpus: u32,
-    /// Sum of the idle time of these CPUs, in nanoseconds.
+    /// Sum of the idle time of the online CPUs, in nanoseconds.
     pub idle_ns: u64,
     /// CPU time of all other groups.
     pub others_cpu_ns: u64,

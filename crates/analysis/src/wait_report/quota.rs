@@ -46,7 +46,7 @@ struct Growth<'a> {
 
 /// Figures for the time before the quota ran out, summed over all periods.
 struct Open {
-    /// The open time as a fraction of the CPU demand of the groups below.
+    /// The time before the quota ran out, as a fraction of the CPU demand of the groups below.
     wanted: f64,
     /// CPU time that the groups below could still have used, in nanoseconds.
     unused_ns: f64,

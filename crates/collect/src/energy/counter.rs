@@ -21,7 +21,7 @@ pub(super) struct Shape {
     pub(super) range_uj: Option<u64>,
     /// The smallest step, in microjoules.
     pub(super) step_uj: u64,
-    /// Upper bound of the power of such a zone. A higher value is a fault of the meter.
+    /// Upper bound of the power of the zone. A higher value is a fault of the meter.
     pub(super) most_watts: u64,
     /// Whether the zone always uses power, so that a working counter always advances.
     pub(super) always_moves: bool,

@@ -20,13 +20,13 @@ use crate::skel::tcp::{TcpSkel, TcpSkelBuilder};
 /// How open sockets are read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Look {
-    /// With the iterator over socket storage.
+    /// Sockets are read with the iterator over socket storage.
     Storage,
-    /// With the iterator over our own table, if the iterator over socket storage can crash the
-    /// kernel.
+    /// Sockets are read with the iterator over our own table, if the iterator over socket storage
+    /// can crash the kernel.
     Table,
-    /// With the TCP iterator, in each network namespace that has a process, if the kernel rejects
-    /// iterators over maps.
+    /// Sockets are read with the TCP iterator, in each network namespace that has a process, if the
+    /// kernel rejects iterators over maps.
     Walk,
 }
 

@@ -96,7 +96,7 @@ pub(crate) struct EnergyConfig {
 #[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
 #[serde(rename_all = "snake_case")]
 enum IdlePower {
-    /// The middle between the bounds.
+    /// The middle between the bounds of idle power.
     #[default]
     Bounded,
     /// The published share of full power for the processor.

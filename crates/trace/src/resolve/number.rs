@@ -68,7 +68,7 @@ impl Resolver<'_> {
             ExprKind::Unary(UnaryOp::Not, _) | ExprKind::Cpus(_) | ExprKind::In(..) => {
                 self.wrong(expr.span, "Illegal integer value")
             }
-            // The parser has reported this part.
+            // The parser has already reported a problem in this part.
             ExprKind::Wrong => None,
         }
     }

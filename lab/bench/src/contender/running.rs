@@ -29,8 +29,8 @@ const STABLE: Duration = Duration::from_millis(300);
 const OWN_WINDOW: Duration = Duration::from_millis(2300);
 /// All events count as reported once no output has arrived for this long.
 const QUIET: Duration = Duration::from_millis(400);
-/// Maximum duration of that wait. Events of the load arrive within this time, although a machine is
-/// never quiet.
+/// Maximum time to wait for such a pause in the output. Events of the load arrive within this time,
+/// although a machine is never quiet.
 const DRAIN: Duration = Duration::from_secs(10);
 
 /// The processes of a contender. Dropping this value ends them.

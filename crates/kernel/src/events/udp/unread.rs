@@ -15,7 +15,7 @@ const OLD_NS: u64 = 60_000_000_000;
 #[derive(Default)]
 pub(crate) struct Unread {
     of: HashMap<Ends, Packets>,
-    /// Whether such a packet arrived since the questions were last checked.
+    /// Whether an unreadable packet arrived since the questions were last checked.
     more: bool,
 }
 
@@ -42,13 +42,13 @@ impl Unread {
         self.more = true;
     }
 
-    /// Returns whether such a packet arrived after a question was sent.
+    /// Returns whether an unreadable packet arrived after a question was sent.
     pub(super) fn may_answer(&self, ends: &Ends, asked_ns: u64) -> bool {
         let packets = self.of.get(ends);
         packets.is_some_and(|packets| asked_ns <= packets.last_ns)
     }
 
-    /// Returns whether such a packet arrived since the last call.
+    /// Returns whether an unreadable packet arrived since the last call.
     pub(super) fn take_more(&mut self) -> bool {
         std::mem::take(&mut self.more)
     }
