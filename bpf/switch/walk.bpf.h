@@ -286,7 +286,7 @@ static long list_next_queued(__u32 index, struct queue_walk *walk)
 
 /*
  * Lists the threads queued on the CPU, including threads that were woken and have not run since.
- * The switch program has not listed such a thread.
+ * The switch program does not list such a thread.
  */
 static __always_inline void list_queued(const struct cpu_slot *slot)
 {

@@ -107,7 +107,7 @@ static __always_inline void read_addresses(struct socket_ends *ends,
 {
 	ends->family = socket->skc_family;
 	ends->peer_port = socket->skc_dport;
-	/* Without CONFIG_IPV6 there are no such sockets. */
+	/* Without CONFIG_IPV6 there are no IPv6 sockets. */
 	if (ends->family == AF_INET6 && bpf_core_field_exists(socket->skc_v6_daddr)) {
 		bpf_probe_read_kernel(ends->local, sizeof(ends->local), &socket->skc_v6_rcv_saddr);
 		bpf_probe_read_kernel(ends->peer, sizeof(ends->peer), &socket->skc_v6_daddr);

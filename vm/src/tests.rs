@@ -16,7 +16,7 @@ use crate::port::Port;
 /// Interval of the messages that show that the machine is still working.
 const ALIVE: Duration = Duration::from_secs(5);
 
-/// Tests that check the preconditions of all others.
+/// Tests that check the preconditions of all other tests.
 const FIRST: &str = "environment::";
 
 /// A test after which no BPF program can be loaded.

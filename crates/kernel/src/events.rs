@@ -41,7 +41,7 @@ pub use udp::{UdpEvents, UdpOptions};
 /// The events to load, and their filters.
 #[derive(Clone, Copy, Debug)]
 pub struct EventsWanted {
-    /// Load the programs that count TCP.
+    /// Load the object `tcp`, which counts TCP events.
     pub tcp: bool,
     /// Also report failed execs. This needs tracepoints at system calls.
     pub exec_failures: bool,
@@ -49,7 +49,8 @@ pub struct EventsWanted {
     pub stream: EventKinds,
     /// Put only events of followed processes into the ring buffer.
     pub filter_processes: bool,
-    /// Only processes in wanted cgroups and their descendants.
+    /// Put only events of processes in wanted cgroups, or in descendants of these cgroups, into the
+    /// ring buffer.
     pub filter_cgroups: bool,
     /// Size of the ring buffer in bytes, rounded up to a power of two.
     pub ring_bytes: u32,

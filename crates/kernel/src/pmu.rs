@@ -30,7 +30,7 @@ impl EnergyEvent {
         let mut counter = Builder::new(event)
             .any_pid()
             .one_cpu(cpu as usize)
-            // Such a PMU cannot exclude the kernel or the hypervisor from a count.
+            // An energy PMU cannot exclude the kernel or the hypervisor from a count.
             .include_kernel()
             .include_hv()
             .build()?;

@@ -9,12 +9,12 @@ use std::io;
 
 use libc::{c_long, sock_filter};
 
-/// Availability of both mechanisms.
+/// Whether the kernel supports seccomp, and which version of Landlock it supports.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Sandbox {
     /// Whether the kernel supports seccomp filters.
     pub seccomp: bool,
-    /// Rules for files and the network.
+    /// Landlock, which restricts access to files and the network.
     pub landlock: Landlock,
 }
 
@@ -31,7 +31,7 @@ pub enum Landlock {
 }
 
 impl Sandbox {
-    /// Determines which of both mechanisms the running kernel supports.
+    /// Asks the running kernel whether it supports seccomp and Landlock.
     pub fn probe() -> Self {
         // SAFETY: the call reads no memory, only the state of this thread.
         #[allow(unsafe_code, reason = "rustix does not support this prctl option")]

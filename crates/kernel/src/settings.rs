@@ -10,7 +10,7 @@ pub(crate) trait Settings {
     #[cfg(test)]
     const NAMES: &'static [&'static str];
 
-    /// Sets the variables.
+    /// Sets the variables to the values that follow from the facts.
     fn set(&mut self, facts: &Facts);
 }
 

@@ -29,9 +29,9 @@ pub struct FileOptions<'a> {
     /// Send a record for each open and change. Otherwise opens are only counted, and changes are
     /// not seen.
     pub stream: bool,
-    /// Report only opens of processes in the table `followed`.
+    /// Include only processes in the table `followed`.
     pub filter_processes: bool,
-    /// Report only opens of cgroups in the table `wanted_cgroups`.
+    /// Include only cgroups in the table `wanted_cgroups`.
     pub filter_cgroups: bool,
     /// Size of the ring buffer, rounded up to a power of two.
     pub ring_bytes: u32,
