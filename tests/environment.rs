@@ -170,8 +170,8 @@ fn verifier_counts_have_not_grown() {
     said.write_all(note.as_bytes()).expect("somebody reads");
     let release = env::var("NOCTULE_RELEASE").ok();
     let same = expected.verified_of.is_none() || expected.verified_of == release;
-    // Limit in tenths. On another kernel release, the verifier counts differently, and the hooks
-    // may differ.
+    // Limit on an instruction count, in tenths of the recorded count. On another kernel release,
+    // the verifier counts differently, and the hooks may differ.
     let most = if same { 11 } else { 20 };
     let grown = |(name, count): &(&String, &u32)| {
         let noted = expected.verified.get(*name);

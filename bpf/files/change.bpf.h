@@ -305,7 +305,7 @@ static __always_inline int linked(void *ctx, __u64 dentry)
 	made = begin_change(SCRATCH_LINK, task, EVENT_FILE_LINK, error, 0);
 	if (!made)
 		return 0;
-	/* Both names are on one mount. */
+	/* The old and the new name are on one mount. */
 	add_first(made, noted->second, noted->mnt);
 	add_second(made, (struct dentry *)dentry, noted->mnt);
 	return send_change(made, EVENT_FILE_LINK);

@@ -54,7 +54,7 @@ static __always_inline void connect_late(struct sock *sk, struct tcp_sock *tcp)
 
 	if (!changes_are_seen || state == TCP_CLOSE || was_made(sk, SOCKET_CONNECTS))
 		return;
-	/* Otherwise the account belongs to an earlier connection, whose end no program saw. */
+	/* In other cases, an account belongs to an earlier connection, whose end no program saw. */
 	if (state != TCP_SYN_SENT && account && account->flags & SOCKET_ESTABLISHED)
 		return;
 	account = make_account(sk, task, SOCKET_CONNECTS);
@@ -122,7 +122,7 @@ static __always_inline void return_from_accept(struct sock *sk)
 		own_multipath(above, task);
 	account = known_account(sk);
 	if (!account) {
-		/* The connection came in before the agent started, and waited. */
+		/* The connection came in before the agent started, and waited to be accepted. */
 		adopt(sk, tcp, task);
 		return;
 	}

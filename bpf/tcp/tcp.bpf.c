@@ -258,7 +258,10 @@ int survey_tcp(struct bpf_iter__tcp *ctx)
 		return 0;
 	sk = (struct sock *)tcp;
 	account = known_account(sk);
-	/* Otherwise the iterator over socket storage detects missed changes. */
+	/*
+	 * If sockets are read with the iterator over socket storage, look_at_storage() detects
+	 * missed changes instead.
+	 */
 	if (catches_up && (has_open_sockets || survey_looks))
 		catch_up_way(sk, tcp);
 	if (survey_looks && changes_are_seen) {

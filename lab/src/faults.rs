@@ -187,7 +187,8 @@ impl Run {
             thread::sleep(TICKS);
             // The fault may affect this connection, so a second attempt is allowed.
             answered = self.scrape().or_else(|_| self.scrape()).is_ok();
-            // This also detects that the agent exited by itself.
+            // If the agent has exited by itself, the signal does nothing and the wait returns its
+            // status.
             self.signal(Signal::TERM);
             status = self.wait_until(PATIENCE, |_| false)?;
             hung = status.is_none();

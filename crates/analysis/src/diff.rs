@@ -51,7 +51,7 @@ pub struct Did {
     pub cpu_ns: u64,
     /// Time for which the group's threads were runnable but not running, in nanoseconds.
     pub wait_ns: u64,
-    /// Histogram of the lengths of these waits, in nanoseconds.
+    /// Histogram of the lengths of the waits in `wait_ns`, in nanoseconds.
     pub waits: Histogram,
 }
 

@@ -397,8 +397,8 @@ fn read_docker(folder: &Path, most: u64) -> Result<Names, Failure> {
     });
     let own = container.name.unwrap_or_default();
     names.name = names.name.or_else(|| usable(own.trim_start_matches('/')));
-    // An image can also set such a label. A user who starts a privileged container trusts it with
-    // the machine.
+    // An image can also set the label of a Kubernetes node. A user who starts a privileged
+    // container trusts it with the machine.
     names.node = is_node(&labels)
         && files::parse_within::<DockerHost>(&folder.join("hostconfig.json"), most)
             .is_ok_and(|host| host.privileged);

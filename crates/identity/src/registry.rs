@@ -505,7 +505,7 @@ impl Registry {
             }
             if !self.groups.contains_key(&id) {
                 let bytes = Group::PLACE + path.len();
-                // This group would displace another group.
+                // There is no room left: this group would displace another group.
                 if bytes > room {
                     return;
                 }

@@ -220,7 +220,7 @@ impl StateIndex {
             let Ok(meta) = fs::symlink_metadata(&file) else {
                 continue;
             };
-            // Both runtimes replace the file when they write it.
+            // The runtimes runc and crun replace the file when they write it.
             let version = (meta.ino(), meta.mtime(), meta.mtime_nsec());
             let known = self.seen.get(&file).is_some_and(|s| s.version == version);
             if !known {

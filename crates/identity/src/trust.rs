@@ -32,7 +32,7 @@ pub(crate) fn delegated(mount: &Path, path: &str) -> Option<Delegated> {
     let mut folder = mount.to_owned();
     let mut above = String::new();
     for component in path.split('/').filter(|c| !c.is_empty()) {
-        // Such a path is outside of this mount.
+        // A path with these components is outside of this mount.
         if matches!(component, "." | "..") {
             return None;
         }

@@ -1,7 +1,7 @@
 //! Events of processes, OOM kills and TCP, from the objects lifecycle and tcp.
 //!
 //! The object lifecycle is the base: it owns the ring buffer of events and the table of followed
-//! processes. The object tcp shares both.
+//! processes. The object tcp shares the buffer and the table.
 
 use std::cell::{Cell, RefCell};
 use std::mem::{self, size_of};

@@ -160,7 +160,8 @@ pub enum RealTime {
 }
 
 impl RealTime {
-    /// Reads the kernel's numbers. Returns `None` for ordinary threads.
+    /// Converts the kernel's numbers for a policy and its priority. Returns `None` for ordinary
+    /// threads.
     pub const fn new(policy: u32, priority: u32) -> Option<Self> {
         match policy {
             1 => Some(Self::Fifo(priority)),

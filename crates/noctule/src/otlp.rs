@@ -273,7 +273,7 @@ struct Sender {
 impl Sender {
     fn run(mut self, runtime: &Runtime) {
         runtime.block_on(async {
-            // This task ends with the runtime.
+            // The spawned task ends with the runtime.
             self.renewal.take().map(|it| tokio::spawn(it.run()));
             let workers = Signal::ALL.map(|signal| {
                 let queue = self.queues[signal as usize].clone();

@@ -19,7 +19,7 @@ pub(crate) struct Published {
 /// always kept.
 const PARTIAL_BYTES: usize = 2 << 20;
 
-/// Maximum number of such pages.
+/// Maximum number of cached pages in which new series have the value 0.
 const MOST_PARTIAL: usize = 16;
 
 /// A page in which new series have the value 0. The page is empty until it is generated.

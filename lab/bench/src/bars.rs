@@ -42,7 +42,7 @@ pub(super) struct Bar {
     pub(super) kind: &'static Kind,
     /// The contender that is judged. Variants of the agent are shown only for comparison.
     of: &'static str,
-    /// The other contender.
+    /// Contender with which `of` is compared.
     pub(super) to: &'static str,
     pub(super) bound: Bound,
     loads: &'static [Load],

@@ -135,12 +135,13 @@ fn fill(architecture: &Architecture, cache: &Path, root: &Path) -> Result<()> {
     packages.extend(for_target.iter().map(String::as_str));
     packages.extend(["coreutils", "dash", "findutils", "grep", "mawk", "sed"]);
     // If both suites have a package, the package of the newer suite replaces the older one.
-    // Programs of the older suite work with it.
+    // Programs of the older suite work with the newer package.
     apt::unpack(cache, SUITE, &[host, foreign], &packages, root)?;
     for folder in [SOURCES, CRATES, "/dev", "/proc", "/tmp", "/root"] {
         fs::create_dir_all(root.join(&folder[1..]))?;
     }
-    // Unpacked packages lack these links.
+    // The packages are only unpacked, so these links, which their installation creates, are
+    // missing.
     for (program, link) in [("gcc", "cc"), ("dash", "sh"), ("mawk", "awk")] {
         let link = root.join("usr/bin").join(link);
         if !link.exists() {

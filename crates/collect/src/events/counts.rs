@@ -169,8 +169,9 @@ impl EventCounts {
         Ok(())
     }
 
-    /// Bounds these groups. This must happen before any of their rows is deleted. Otherwise, during
-    /// a flood, a group could take the free row before another group can.
+    /// Bounds `groups`, so that they get no further rows for destinations. They must be bounded
+    /// before any of their rows is deleted. Otherwise, during a flood, a bounded group could take
+    /// the free row before another group can.
     fn bound(&mut self, kernel: &Events, groups: &HashSet<CgroupId>, now_ns: u64) {
         for id in groups {
             kernel.bound_destinations(*id, true);

@@ -69,7 +69,7 @@ pub(super) struct Bounds {
 }
 
 impl Bounds {
-    /// Bounds these groups. Returns the groups whose bound has ended.
+    /// Bounds `groups`, and returns the groups whose bound has ended.
     pub(super) fn renew(&mut self, groups: &HashSet<CgroupId>, now_ns: u64) -> Vec<CgroupId> {
         self.latest.clear();
         for id in groups {

@@ -407,7 +407,8 @@ fn units_and_daemons() {
             "/user.slice/user-1000.slice/user@1000.service/app.slice/app-vim\\x2d9.scope",
             "unit 1000:app-vim\\x2d9.scope",
         ),
-        // Both managers have such a unit, and the directories of root's own manager belong to root.
+        // The managers of the system and of root have a unit of this name, and the directories of
+        // root's own manager belong to root.
         ("/system.slice/dbus.service", "unit dbus.service"),
         (
             "/user.slice/user-0.slice/user@0.service/app.slice/dbus.service",

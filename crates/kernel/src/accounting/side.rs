@@ -136,7 +136,7 @@ fn softirq(accounts: &Accounts<'_>, way: &Way, facts: &Facts) -> Result<Side, li
     })
 }
 
-/// Loads the object with the programs of these ways.
+/// Loads the object pagecache with the programs of `ways`.
 fn pagecache(
     accounts: &Accounts<'_>,
     ways: &[&Way],

@@ -57,7 +57,7 @@ fn free_row(switch: &SwitchSkel<'static>, number: u32) -> Result<(), libbpf_rs::
     free.update(&[], &number.to_ne_bytes(), MapFlags::ANY)
 }
 
-/// Returns the histograms, including the overflow.
+/// Returns the histograms, including the overflow row.
 pub(super) fn counts(switch: &SwitchSkel<'static>) -> Result<Vec<WaitCounts>, Error> {
     let numbers = table::entries(&switch.maps.wait_rows, "reading the table of waits")?;
     let named = numbers.iter().filter_map(|(key, number)| {

@@ -315,7 +315,7 @@ fn a_pipe_that_is_read_late_has_whole_lines_and_says_what_it_lacks() {
     let (mut writer, _queue) = writer(place(&path, LARGE, 1));
     let events: Vec<Event> = (0..COUNT).map(|_| event(1000)).collect();
     writer.write(&of(events));
-    // This exceeds the capacity of a pipe, so some events are lost. Afterwards there is room again.
+    // The events exceed the capacity of a pipe, so some are lost. Afterwards there is room again.
     let mut text = vec![0; 1 << 20];
     let mut read = reader.read(&mut text).expect("lines");
     writer.write(&of(vec![event(1000)]));

@@ -29,7 +29,8 @@ impl<R: Record> Column for List<R> {
         let mut columns = Vec::new();
         R::arrays(&records, &mut columns);
         let offsets = OffsetBuffer::from_lengths(values.iter().map(|list| list.0.len()));
-        // This panics if columns and fields differ. Both come from the same record type.
+        // `StructArray::new` panics if columns and fields differ. Here, both come from the same
+        // record type.
         let items = StructArray::new(fields, columns, None);
         out.push(Arc::new(ListArray::new(
             item,

@@ -27,7 +27,7 @@ pub(super) fn run(name: &str) -> Result<()> {
         while !wait_for_end(Duration::from_secs(3600))? {}
         Ok(())
     });
-    // Their input has also closed, unless something failed here.
+    // The input of the processes has also closed, unless something failed here.
     for process in &mut processes {
         if result.is_err() {
             let _ = process.kill();

@@ -236,7 +236,7 @@ fn a_counter_that_has_counted_nothing_is_no_meter_until_it_does() {
         words.collect::<Vec<_>>()
     };
     let why = Unread::Refused(NOTHING_COUNTED.to_owned());
-    // This also holds across a search for new meters.
+    // The meter that counted nothing stays refused across a search for new meters.
     for _ in 0..3 {
         assert_eq!(names(&meters), ["package-1"]);
         assert_eq!(silent(&meters), [("package-0".to_owned(), why.clone())]);
