@@ -354,7 +354,8 @@ fn containers_units_and_cgroups_add_up_to_the_node() {
         });
     }
     // A new container of another user appears some seconds later, once its names are known. Until
-    // then only the node includes its use. Therefore five consecutive scrapes must add up.
+    // then only the node includes the use of that container. Therefore five consecutive scrapes
+    // must add up.
     let (mut good, mut last) = (0, (0.0, 0.0));
     for _ in 0..100 {
         let samples = agent.metrics();

@@ -22,14 +22,16 @@ pub(crate) struct Burner {
 }
 
 impl Burner {
-    /// Starts such a process in a group. The process is in the group from its first instruction.
+    /// Starts a process that uses a CPU, in a group. The process is in the group from its first
+    /// instruction.
     pub(crate) fn within(group: &Group) -> Self {
         let mut command = group.command("/bin/sh");
         Self::spawn(command.args(["-c", BURN]), None)
     }
 
-    /// Starts such a process with this command name of at most 15 bytes, which the kernel takes
-    /// from the file name. The process avoids the last CPU, where other tests may measure waits.
+    /// Starts a process that uses a CPU, with this command name of at most 15 bytes, which the
+    /// kernel takes from the file name. The process avoids the last CPU, where other tests may
+    /// measure waits.
     pub(crate) fn named(name: &[u8]) -> Self {
         let folder = tempfile::tempdir().expect("a folder");
         let program = copy_of_sh(&folder, name);

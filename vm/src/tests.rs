@@ -22,7 +22,8 @@ const FIRST: &str = "environment::";
 /// A test after which no BPF program can be loaded.
 const LAST: &str = "lockdown::";
 
-/// Maximum number of lines of a test's output that are sent to the host. The last lines are sent.
+/// Maximum number of lines of a test's output that are sent to the host. Of longer output, only the
+/// last lines are sent.
 const LINES: usize = 120;
 
 /// Start of a line that is sent to the host even if the test passes.

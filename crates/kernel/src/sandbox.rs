@@ -1,7 +1,7 @@
 //! Restricts the system calls of a thread with seccomp and Landlock, if the kernel has them.
 //!
-//! Both apply permanently to the calling thread and the threads that it starts. The filters are
-//! written by hand because they are short, and because existing crates do not set
+//! The restrictions apply permanently to the calling thread and the threads that it starts. The
+//! filters are written by hand because they are short, and because existing crates do not set
 //! `SECCOMP_FILTER_FLAG_SPEC_ALLOW`. Without this flag the kernel enables speculation mitigations,
 //! which cost more than the filter.
 

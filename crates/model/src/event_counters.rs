@@ -1,7 +1,7 @@
 //! Counts of events, for each cgroup and the node, but not for single processes.
 //!
-//! They are separate from [`crate::Counters`], which are summed over all threads at each tick and
-//! have the layout of the kernel side's accounts.
+//! These counters are separate from [`crate::Counters`], which are summed over all threads at each
+//! tick and have the layout of the kernel side's accounts.
 
 use crate::counts::group;
 use crate::named::named_values;

@@ -67,7 +67,7 @@ pub struct ZoneAccount {
     /// Number of ticks in [`Self::residual_uj2`].
     pub ticks: u64,
     /// Time between the meter reading and the batch, converted to energy at the current power, in
-    /// microjoules. This is the maximum over the last ticks.
+    /// microjoules: the maximum over the last ticks.
     pub skew_uj: f64,
     /// Half-width of the relative error of the active energy over the last minutes; `None` if there
     /// was no active energy so far.

@@ -50,7 +50,7 @@ impl End {
     }
 }
 
-/// Both clocks at one moment.
+/// The monotonic clock and the wall clock at one moment.
 #[derive(Clone, Copy, Debug)]
 struct Reading {
     taken_ns: u64,

@@ -120,7 +120,7 @@ impl<R: Keyed> Entry<R> {
 
 /// A table that is being written.
 pub(crate) trait Pending: Send {
-    /// Takes the unwritten rows. Without any, the result still has the table's columns.
+    /// Takes the unwritten rows. Without unwritten rows, the result still has the table's columns.
     fn take(&mut self) -> Result<RecordBatch, ArrowError>;
     /// The number of unwritten rows.
     fn rows(&self) -> usize;

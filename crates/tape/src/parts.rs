@@ -34,7 +34,7 @@ pub(crate) const ALL: &[&str] = &[
 ];
 
 /// The tables for reports about groups: quotas, memory, waits and their causes. These tables
-/// contain half of the bytes.
+/// contain half of a recording's bytes.
 pub(crate) const OF_GROUPS: &[&str] = &[
     "owners", "node", "groups", "quotas", "memory", "waits", "pairs", "features", "losses",
 ];

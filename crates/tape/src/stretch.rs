@@ -152,7 +152,7 @@ impl Tape {
     }
 }
 
-/// Both clocks at the time of a batch.
+/// The monotonic clock and the wall clock at the time of a batch.
 #[derive(Clone, Copy, Debug)]
 struct Reading {
     number: u64,

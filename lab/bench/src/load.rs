@@ -1,5 +1,5 @@
-//! The loads. Each is a separate process, which runs this program as `bench load NAME SIZE` and
-//! prints one line of JSON when it is done.
+//! The loads. Each load is a separate process, which runs this program as `bench load NAME SIZE`
+//! and prints one line of JSON when it is done.
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;

@@ -564,7 +564,7 @@ fn info(hist: &Hist, table: &Table) -> String {
         vals.join(","),
         table.size
     );
-    // The kernel has only this clock.
+    // Timestamps are always on this clock.
     if format!("{keys},{},{vars}", vals.join(",")).contains("common_timestamp") {
         info += ":clock=mono";
     }
