@@ -41,7 +41,7 @@ fn source() -> CpuSource {
     CpuSource::new(kernel, &facts, Grace::default(), Vec::new(), &[], None)
 }
 
-/// Names of the stand-ins' features.
+/// Names of the features whose counters are replaced by stand-ins.
 const NAMES: [&str; 3] = ["cycles", "instructions", "cache_misses"];
 
 fn state(kernel: &Accounting, name: &str) -> FeatureState {

@@ -75,8 +75,8 @@ const volatile bool request_passes_queue = false;
 const volatile bool bio_passes_queue = false;
 
 /*
- * CLOCK_MONOTONIC; set after the programs were attached. Requests from before this time do not
- * count as lost.
+ * Start of the measurement on CLOCK_MONOTONIC, set after the programs were attached. Requests from
+ * before this time do not count as lost.
  */
 __u64 started_at = -1ULL;
 

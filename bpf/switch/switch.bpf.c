@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
  * CPU time and run-queue latency. The scheduler itself keeps each thread's time and switches.
- * Iterators read them at each tick, without cost per switch. The programs here add idle time per
- * CPU, hardware counters, and waits with their culprits, and they settle threads that end or move.
+ * Iterators read these counters at each tick, without cost per switch. The programs here add idle
+ * time per CPU, hardware counters, and waits with their culprits, and they settle threads that end
+ * or move.
  */
 #include "../include/kernel.h"
 #include <bpf/bpf_helpers.h>

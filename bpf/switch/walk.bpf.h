@@ -21,7 +21,8 @@ struct {
 
 /*
  * Records on the leader that the process has another thread, so that the exit of the leader does
- * not end the process. On the account of another thread, `threads` caches that this was done.
+ * not end the process. In the account of another thread, `threads` is set once the leader has been
+ * marked.
  */
 static __always_inline struct task_account *mark_threads(struct task_struct *thread,
 							 struct task_account *account)
@@ -285,8 +286,8 @@ static long list_next_queued(__u32 index, struct queue_walk *walk)
 }
 
 /*
- * Lists the threads queued on the CPU, including threads that were woken and have not run since.
- * The switch program does not list such a thread.
+ * Lists the threads queued on the CPU. The switch program does not list threads that were woken and
+ * are still waiting.
  */
 static __always_inline void list_queued(const struct cpu_slot *slot)
 {

@@ -76,7 +76,10 @@ static __always_inline void disown(struct socket_account *account)
 	mark_wanted(account, is_everybody_wanted());
 }
 
-/* Assigns the owner of the MPTCP socket to the account. Returns false if that owner is unknown. */
+/*
+ * Assigns the owner of the MPTCP socket to the account. Returns false if the owner of the MPTCP
+ * socket is unknown.
+ */
 static __always_inline bool join(struct socket_account *account, __u64 above)
 {
 	struct multipath_owner *owner = multipath_owner(above);

@@ -1,5 +1,5 @@
-//! Fuzzes configurations and web configurations. Each must be accepted, or rejected with a short
-//! message.
+//! Fuzzes configurations and web configurations. Each configuration must be accepted, or rejected
+//! with a short message.
 //!
 //! The binary has no library, so its modules are compiled into this target.
 

@@ -43,7 +43,8 @@ fn events_of_one_name_count_into_one_table() {
         (&500.into(), &2.into()),
         "{answer}"
     );
-    // Unless the event is a key, hits share a row, and each trigger is printed.
+    // Unless the event is a key, hits of both events share a row, and the triggers of both are
+    // printed.
     let trigger = format!("name=calls:keys=common_pid if {}", own());
     let other = format!("{trigger} && common_cpu >= 0");
     let hist = Hist::start(

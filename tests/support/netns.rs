@@ -126,8 +126,8 @@ pub(crate) struct Link {
 impl Link {
     pub(crate) const NEAR: &str = "10.77.0.1";
     pub(crate) const FAR: &str = "10.77.0.2";
-    /// An address behind [`Link::FAR`]. A packet to it gets an ICMP message that the address is
-    /// unreachable.
+    /// An address behind [`Link::FAR`]. A packet to this address is answered with an ICMP message
+    /// that the address is unreachable.
     pub(crate) const UNREACHABLE: &str = "10.88.0.1";
     /// An address on the link from which no reply ever comes.
     pub(crate) const SILENT: &str = "10.77.0.9";

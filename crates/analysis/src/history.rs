@@ -146,7 +146,7 @@ pub struct Timeline {
     numbers: Numbers,
 }
 
-/// A snapshot of a history. Taking it is cheap, and reading it does not block the history.
+/// A snapshot of a history. Taking a snapshot is cheap, and reading one does not block the history.
 #[derive(Clone, Debug, Default)]
 pub struct TimelineView {
     /// The points, oldest first.

@@ -505,7 +505,7 @@ impl Registry {
             }
             if !self.groups.contains_key(&id) {
                 let bytes = Group::PLACE + path.len();
-                // There is no room left: this group would displace another group.
+                // The room is used up: this group would displace another group.
                 if bytes > room {
                     return;
                 }

@@ -106,7 +106,7 @@ pub enum Source {
 const LEVELS: &[&str] = &["node", "container", "unit", "cgroup", "process"];
 
 /// Metrics that are exported below the node level only on request, because they have many series
-/// that few users need. The node always exports them.
+/// that few users need. At the level of the node, these metrics are always exported.
 pub const DETAILS: &[&str] = &[
     "softirqs",
     "sched_preemptions",

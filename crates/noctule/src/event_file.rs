@@ -1,7 +1,7 @@
 //! The file of `noctule run --events`: JSON lines, rotated by size.
 //!
-//! A separate thread writes it from a bounded queue. If the disk is slow or full, events are lost,
-//! counted and reported in the file, but the agent is never delayed.
+//! A separate thread takes the events from a bounded queue and writes the file. If the disk is slow
+//! or full, events are lost, counted and reported in the file, but the agent is never delayed.
 
 mod lines;
 mod queue;

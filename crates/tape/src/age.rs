@@ -101,9 +101,9 @@ impl Ages {
     /// `age_ns` ago.
     ///
     /// A segment of this run is dated by the monotonic clock. A segment of an earlier run is at
-    /// least as old as this run. While the wall clock is steady, the wall clock determines the age
-    /// of such a segment. If the segment's end time is in the future or cannot be read, the segment
-    /// is treated as being as old as the next one.
+    /// least as old as this run, and is dated by the wall clock while the wall clock is steady. If
+    /// the segment's end time is in the future or cannot be read, the segment is treated as being
+    /// as old as the next one.
     pub(crate) fn is_older(&mut self, paths: &[PathBuf], age_ns: u64) -> bool {
         let (begun_ns, now_ns) = self.run.unwrap_or_default();
         let passed = |since_ns: u64| now_ns.saturating_sub(since_ns) > age_ns;

@@ -9,9 +9,9 @@
  * of Kepler are kept, because only the cost matters. Kepler loses the first slice of a row, adds
  * without atomics from several CPUs, and lets idle tasks share one row.
  *
- * Kepler's programs on softirqs and page-cache accesses do not run at a switch. Both are left out,
- * so that this program costs no more than the original. The cost of the agent includes its own
- * programs for both.
+ * Kepler's programs on softirqs and page-cache accesses do not run at a switch. These programs are
+ * left out, so that this program costs no more than the original. The cost of the agent includes
+ * its own programs for softirqs and page-cache accesses.
  */
 #include "../../../bpf/include/kernel.h"
 #include <bpf/bpf_helpers.h>

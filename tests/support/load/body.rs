@@ -349,8 +349,8 @@ fn one_of_crowd() {
     });
 }
 
-/// Keeps 1,000 sleeping processes. Until the test sends a line, repeatedly kills the oldest and
-/// starts another. Afterwards reports each killed process as `PID MOMENT`. The moment is in
+/// Keeps 1,000 sleeping processes. Until the test sends a line, repeatedly kills the oldest process
+/// and starts a new one. Afterwards reports each killed process as `PID MOMENT`. The moment is in
 /// seconds, just before the kill.
 fn throng() {
     const ALIVE: usize = 1000;

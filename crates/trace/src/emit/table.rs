@@ -136,7 +136,7 @@ impl Emitter {
                 Aggregate::Minimum { signed } => self.extreme(reg, at, signed, true),
                 Aggregate::Maximum { signed } => self.extreme(reg, at, signed, false),
                 Aggregate::Buckets => self.bucket(reg, at),
-                // An action writes this value.
+                // Saved fields are written by an action, not at each hit.
                 Aggregate::Saved { .. } => {}
             }
         }

@@ -179,7 +179,8 @@ impl Links<'_> {
         found
     }
 
-    /// Reads a variable of another table. Returns its index in `reads`, and the variable.
+    /// Reads a variable of another table. Returns the index of the variable in `reads`, and the
+    /// variable.
     fn read(&mut self, table: usize, set: usize, once: bool) -> (usize, Own) {
         let done = &mut self.done[table];
         let own = done.own[set].clone();

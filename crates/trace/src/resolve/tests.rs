@@ -174,7 +174,8 @@ fn constants_are_truncated_to_the_field() {
     assert_eq!(constant("site == -1"), (all, false));
 }
 
-/// The format declares eight unsigned bytes, the register. The system call takes four signed bytes.
+/// The format declares the argument as eight unsigned bytes, the size of the register. The system
+/// call takes four signed bytes.
 #[test]
 fn compares_system_call_arguments_with_their_real_type() {
     let filter = filter_of("dfd == -100").unwrap();

@@ -33,7 +33,8 @@ enum Axis {
 impl Table {
     /// Draws a histogram for each key. The lines are the buckets of the last `.log2` or `.buckets`
     /// part of the key, with their hits. Without such a part, draws for each row the distribution
-    /// of the first value that has percentiles. Returns `None` if the table has neither.
+    /// of the first value that has percentiles. Returns `None` if the table has neither such a part
+    /// nor such a value.
     ///
     /// Histograms of several keys are sorted by hits, ascending. Empty buckets between others are
     /// also drawn.
