@@ -15,6 +15,8 @@ use noctule_sinks::openmetrics::{Exporter, Exposition, Machine, Options};
 fn batch() -> Batch {
     let mut batch = eventful();
     batch.measured.extend(Counter::all());
+    batch.boot_unix_ns = 1_700_000_000_000_000_000;
+    batch.time_unix_ns = batch.boot_unix_ns + 60_000_000_000;
     for row in &mut batch.subjects {
         row.counters[Counter::Wait(Cause::Throttle)] = 2_000_000_000;
         row.counters[Counter::Wait(Cause::Neighbour)] = 1_000_000_000;
@@ -138,6 +140,7 @@ fn values_are_those_of_our_own_names() {
     assert!(units.iter().any(|(labels, _)| *labels == unit), "{units:?}");
     let of_node = format!("{machine},hostname=\"bat-1\",kernel_version=\"6.12.0\"}}");
     assert_eq!(samples(&text, "node_info"), [(of_node.as_str(), 1.0)]);
+    assert_eq!(sum(&samples(&text, "node_uptime_seconds")), 60.0);
     let modes = samples(&text, "node_resources_cpu_usage_seconds_total");
     let ours =
         ["cpu", "cpu_idle"].map(|it| samples(&text, &format!("noctule_node_{it}_seconds_total")));
