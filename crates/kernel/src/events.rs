@@ -6,7 +6,6 @@
 use std::cell::{Cell, RefCell};
 use std::mem::{self, size_of};
 use std::os::fd::{AsFd as _, BorrowedFd};
-use std::path::PathBuf;
 use std::rc::Rc;
 
 use libbpf_rs::{Iter, Link, MapCore, MapFlags, RingBuffer, RingBufferBuilder};
@@ -115,8 +114,8 @@ struct Sockets {
     /// The link of the iterator that reads open sockets; `None` for the TCP iterator.
     look_link: Option<Link>,
     tcp: TcpSkel<'static>,
-    /// The host's procfs, through which network namespaces are entered.
-    proc: PathBuf,
+    /// The processes through which network namespaces are entered.
+    processes: namespaces::Processes,
     /// Whether a warning about skipped namespaces was logged.
     told: Cell<bool>,
 }
@@ -132,12 +131,12 @@ impl Sockets {
     }
 
     /// Runs the TCP iterator in each network namespace, and appends its output to `answer`.
-    fn walk(&self, answer: &mut Vec<u8>) -> Result<(), Error> {
+    fn walk(&mut self, answer: &mut Vec<u8>) -> Result<(), Error> {
         let Some(all) = &self.all else {
             return Ok(());
         };
         let mut part = Vec::new();
-        let left = namespaces::each(&self.proc, || {
+        let left = namespaces::each(&mut self.processes, || {
             iterator::read(all, "iterating over TCP sockets", &mut part)?;
             answer.append(&mut part);
             Ok(())

@@ -8,7 +8,7 @@ use libbpf_rs::skel::OpenSkel;
 use noctule_model::{Feature, FeatureId};
 
 use super::load::kinds;
-use super::{EventsWanted, FILES, Sockets};
+use super::{EventsWanted, FILES, Sockets, namespaces};
 use crate::error::{Context, Error, ErrorKind, REPORT};
 use crate::facts::Facts;
 use crate::fexit;
@@ -458,7 +458,7 @@ fn attach_tcp(
         look,
         look_link: link.transpose().context("attaching the socket iterator")?,
         tcp,
-        proc: facts.roots.proc.clone(),
+        processes: namespaces::Processes::new(facts.roots.proc.clone()),
         told: Cell::new(false),
     };
     Ok((sockets, feature))
