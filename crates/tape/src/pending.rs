@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use noctule_model::{Batch, Event};
+use noctule_model::{Batch, Event, ProcessRow};
 
 use crate::changes::{Changes, Log, Pending};
 use crate::tables::kept::{RecordOf as _, Writing};
@@ -134,31 +134,20 @@ impl Tables {
         self.packages.step(tick, rows);
         let rows = cpus.iter().map(|row| CpuRecord::new(row, to));
         self.cpus.step(tick, rows);
-        let rows = processes.iter().map(|row| ProcessRecord::new(row, to));
-        let gone = self.processes.step(tick, rows);
-        let rows = exited.iter().map(|row| ProcessRecord::new(row, to));
-        self.exited.push(tick, rows);
-        let reported = exited.iter().map(|it| (it.id.pid, it.id.start_ns));
-        let reported: BTreeSet<_> = reported.collect();
-        let mut kept = gone.iter().all(|key| reported.contains(key));
+        let mut kept = self.step_processes(tick, (processes, exited), to);
         let rows = cgroups.iter().map(|row| GroupRecord::new(row, to));
         kept &= self.groups.step(tick, rows).is_empty();
         let rows = quotas.iter().map(|row| QuotaRecord::new(row, to));
         kept &= self.quotas.step(tick, rows).is_empty();
         let rows = memory.iter().map(|row| MemoryRecord::new(row, to));
         self.memory.step(tick, rows);
-        let mut rows = Vec::new();
-        for (what, groups, all) in [
-            (Distribution::Waits, waits, all_waits),
-            (Distribution::Connects, connects, all_connects),
-        ] {
-            rows.extend(
-                groups
-                    .iter()
-                    .flat_map(|row| WaitRecord::rows(what, row, to)),
-            );
-            rows.extend(WaitRecord::of_all(what, all));
-        }
+        let mut rows = WaitRecord::of_groups(Distribution::Waits, waits, all_waits, to);
+        rows.extend(WaitRecord::of_groups(
+            Distribution::Connects,
+            connects,
+            all_connects,
+            to,
+        ));
         kept &= self.waits.step(tick, rows.into_iter()).is_empty();
         let rows = blames.iter().map(|row| PairRecord::new(row, to));
         kept &= self.pairs.step(tick, rows).is_empty();
@@ -182,6 +171,23 @@ impl Tables {
         self.maps.step(tick, rows);
         self.owners.push(tick, owners.take());
         kept
+    }
+
+    /// Records the processes of a batch. Returns whether the batch contains, or reports as exited,
+    /// every process of the previous batch.
+    fn step_processes(
+        &mut self,
+        tick: u64,
+        (processes, exited): (&[ProcessRow], &[ProcessRow]),
+        to: &mut Writing<'_>,
+    ) -> bool {
+        let rows = processes.iter().map(|row| ProcessRecord::new(row, to));
+        let gone = self.processes.step(tick, rows);
+        let rows = exited.iter().map(|row| ProcessRecord::new(row, to));
+        self.exited.push(tick, rows);
+        let reported = exited.iter().map(|it| (it.id.pid, it.id.start_ns));
+        let reported: BTreeSet<_> = reported.collect();
+        gone.iter().all(|key| reported.contains(key))
     }
 
     /// Adds events that follow the batch `tick`.

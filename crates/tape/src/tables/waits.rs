@@ -113,15 +113,20 @@ impl Keyed for WaitRecord {
 }
 
 impl WaitRecord {
-    /// Returns the buckets of a group's distribution.
-    pub(crate) fn rows(what: Distribution, row: &WaitRow, to: &mut Writing<'_>) -> Vec<Self> {
-        let WaitRow { group, histogram } = row;
-        Self::buckets(what, Place::keep(group, to), histogram)
-    }
-
-    /// Returns the buckets of the distribution of all groups together.
-    pub(crate) fn of_all(what: Distribution, histogram: &Histogram) -> Vec<Self> {
-        Self::buckets(what, Place::ALL, histogram)
+    /// Returns the buckets of each group's distribution, and of that of all groups together.
+    pub(crate) fn of_groups(
+        what: Distribution,
+        groups: &[WaitRow],
+        all: &Histogram,
+        to: &mut Writing<'_>,
+    ) -> Vec<Self> {
+        let of_group = |row: &WaitRow| {
+            let WaitRow { group, histogram } = row;
+            Self::buckets(what, Place::keep(group, to), histogram)
+        };
+        let mut rows: Vec<_> = groups.iter().flat_map(of_group).collect();
+        rows.extend(Self::buckets(what, Place::ALL, all));
+        rows
     }
 
     fn buckets(what: Distribution, victim: Place, histogram: &Histogram) -> Vec<Self> {
