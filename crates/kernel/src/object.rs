@@ -453,11 +453,6 @@ impl LoadedObject {
         Ok(registered)
     }
 
-    /// Returns the number of maps.
-    pub fn map_count(&self) -> usize {
-        self.object.maps().count()
-    }
-
     /// Returns the maps with their entries.
     pub fn maps(&self) -> Vec<MapContents> {
         let btf = self.object.btf().ok().flatten();
