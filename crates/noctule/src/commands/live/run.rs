@@ -35,7 +35,7 @@ use crate::stop::{Signals, Woken};
 use crate::users::Users;
 use crate::wire::{self, Pipeline};
 
-/// Length and number of rows of the tables printed once at startup.
+/// Length of the window and number of rows of the tables printed once at startup.
 const FIRST_LOOK: Duration = Duration::from_secs(2);
 const FIRST_LOOK_ROWS: usize = 8;
 
@@ -201,8 +201,8 @@ impl Kept {
         }
     }
 
-    /// Saves idle power if that is due. Sends metrics that are due, and the window that the batch
-    /// ended.
+    /// Saves idle power if that is due. Sends metrics if they are due, and the report of a window
+    /// that ended with this batch.
     fn figures(
         &mut self,
         published: &Arc<Published>,
@@ -310,8 +310,9 @@ fn look_once(mut builder: ReportBuilder, batch: Batch) -> Option<ReportBuilder> 
     None
 }
 
-/// Prints the address and the state of the features: on a terminal how many are on, elsewhere each
-/// with its reason. It is not an error if standard output is closed.
+/// Prints the address and the state of the features. A terminal shows the number of features in
+/// each state; any other output lists the features with their reasons. A closed standard output is
+/// not an error.
 fn announce(origin: &str, config: &Config, features: &[Feature]) {
     let version = env!("CARGO_PKG_VERSION");
     let mut text = format!("noctule {version} on {origin}/ (page) and /metrics\n");
@@ -336,7 +337,7 @@ fn count_states(features: &[Feature]) -> String {
     format!("features: {counts}; noctule doctor explains each\n")
 }
 
-/// Returns the features that are on in a line, and the others with their reasons.
+/// Lists the features that are on in one line, and all other features with their reasons.
 fn list_features(features: &[Feature]) -> String {
     let on: Vec<&str> = features
         .iter()

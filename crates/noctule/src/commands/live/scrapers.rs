@@ -31,16 +31,16 @@ pub(super) struct Scrapers {
 #[derive(Default)]
 struct Known(HashMap<u64, Looks>);
 
-/// State of one scraper. Times are those at which snapshots were taken, in nanoseconds.
+/// State of one scraper. Each time is when a snapshot was taken, in nanoseconds.
 #[derive(Clone, Copy)]
 struct Looks {
     peer: Option<Peer>,
-    /// Snapshot of the last page that was generated for the scraper.
+    /// Time of the snapshot in the last page that was generated for the scraper.
     asked_ns: u64,
-    /// Snapshot of the last page that was sent to the scraper.
+    /// Time of the snapshot in the last page that was sent to the scraper.
     seen_ns: Option<u64>,
-    /// View of the page that was sent last. If none was sent yet, of the page that will be sent
-    /// first.
+    /// View of the last page that was sent. If no page was sent yet, view of the first page that
+    /// will be sent.
     view: View,
     /// Whether the scraper requested more than one snapshot.
     has_returned: bool,
@@ -117,9 +117,9 @@ impl Scrapers {
 }
 
 impl Known {
-    /// Makes room for a new scraper of this peer. If the table is full, the peer with the most
-    /// entries loses one in favour of a peer with fewer. Within a peer, only scrapers that came
-    /// once are evicted.
+    /// Makes room for a new scraper of this peer; returns false if the table stays full. The peer
+    /// with the most entries loses one if it has at least two more than this peer. Otherwise this
+    /// peer loses a scraper that requested only one snapshot.
     fn make_room(&mut self, peer: Option<Peer>) -> bool {
         if self.0.len() < MOST {
             return true;
