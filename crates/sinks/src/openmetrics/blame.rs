@@ -56,7 +56,8 @@ impl Relation for Blame {
         (*wait_ns >= FLOOR_NS).then_some(*wait_ns)
     }
 
-    /// Returns the time that the subject waited for others, which includes the blame of all pairs.
+    /// Returns the time that the subject waited for other groups and for kernel threads, which
+    /// includes the blame of all pairs.
     fn all(figures: &Figures) -> u64 {
         let others = [Cause::Neighbour, Cause::Kernel].map(Counter::Wait);
         others.map(|cause| figures.counters[cause]).iter().sum()

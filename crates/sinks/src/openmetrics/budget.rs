@@ -129,7 +129,7 @@ pub(super) struct Table<K> {
     /// Boxed, because nodes of a `BTreeMap` that is filled in key order stay half empty.
     rows: BTreeMap<K, Box<Entry>>,
     shown: usize,
-    /// The growth of rows that had no series. `None` if there never was such a row.
+    /// The growth of rows while they had no series. `None` if all rows have had series so far.
     overflow: Option<Figures>,
     overflow_born: Born,
     /// Time of the previous batch, nanoseconds since 1970.
@@ -143,7 +143,7 @@ struct Entry {
     /// counted in the overflow.
     born: Born,
     seen_ns: u64,
-    /// Counters in the batch before the last one that contains the row.
+    /// Counters in the second to last batch that contains the row.
     before: Pace,
     /// Figures in the last batch that contains the row. Lines share these figures if they do not
     /// change.
@@ -193,7 +193,7 @@ impl Pace {
     }
 }
 
-/// How much of the overflow row belongs to a row that was never counted in the overflow row.
+/// The charged figures of a row that was never counted in the overflow row.
 static NOTHING: LazyLock<Figures> = LazyLock::new(Figures::default);
 
 impl Entry {
@@ -209,8 +209,8 @@ impl Entry {
         elsewhere.fold(self.now.clone(), |own, other| Arc::new(own.since(other)))
     }
 
-    /// Adds to the overflow row all figures of this row that neither it nor the row's own series
-    /// include yet. Returns the added figures.
+    /// Marks as charged all figures of the row that neither the overflow row nor the row's own
+    /// series include yet. Returns these figures, which the caller adds to the overflow row.
     fn charge(&mut self) -> Figures {
         let mut growth = Arc::unwrap_or_clone(self.own());
         if let Some(kept) = &self.kept {
@@ -422,7 +422,7 @@ impl<K: Ord + Clone> Table<K> {
                 places.insert(group, after);
             }
             if let Some(entry) = self.rows.get_mut(&gone) {
-                // Keeps the values that the series have shown, so that they are not counted again.
+                // The overflow row must not include values that the row's series have shown.
                 entry.kept = Some(entry.own());
                 entry.labels = None;
                 entry.overflowed = true;
@@ -514,8 +514,8 @@ impl<K: Ord + Clone> Table<K> {
             .map(|_| [&*entry.now, entry.charged()])
     }
 
-    /// Returns whether it is decided that the row has its own series or is counted in the overflow
-    /// row.
+    /// Returns whether the row's admission is decided: the row has its own series or is counted in
+    /// the overflow row.
     pub(super) fn is_settled(&self, key: &K) -> bool {
         let entry = self.rows.get(key);
         entry.is_some_and(|entry| entry.labels.is_some() || entry.overflowed)

@@ -65,7 +65,7 @@ impl Choice {
 }
 
 /// The exponents of bucket bounds, as powers of two of nanoseconds. Fine histograms have a bound at
-/// each power in the range, and others at every second power.
+/// each power in the range; all other histograms have one at every second power.
 #[derive(Clone, Debug)]
 pub(super) struct Bounds {
     fine: std::ops::RangeInclusive<u32>,

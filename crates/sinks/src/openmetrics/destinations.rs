@@ -14,7 +14,8 @@ use super::text::push_label;
 pub(super) struct Destinations;
 
 impl Relation for Destinations {
-    /// A connection pool connects once and then only sends.
+    /// A connection pool connects once and then only sends. Series that begin at 0 would never show
+    /// that connect.
     const WHOLE: bool = true;
     const OTHER: &'static str = "destination=\"_other\"";
     type Partner = SocketAddr;

@@ -100,10 +100,11 @@ struct Row {
     periods: Option<(Born, Periods)>,
     /// Pressure, and when its series began.
     stalls: [Option<(Born, u64)>; Stall::COUNT],
-    /// The quota now.
+    /// The current quota.
     quota: Option<Quota>,
     image: Option<Arc<str>>,
-    /// Containers so far, if each restart creates a new container.
+    /// Number of containers so far. Set only for containers of pods, where each restart creates a
+    /// new container.
     containers: Option<u64>,
 }
 
@@ -289,7 +290,7 @@ impl Row {
         }
     }
 
-    /// Returns the birth of a series that the row gets in the batch taken at this time.
+    /// Returns the [`Born`] of a series that the row gets in the batch taken at `taken_ns`.
     fn born_now(&self, taken_ns: u64) -> Born {
         Born {
             began_ns: taken_ns,
@@ -328,7 +329,8 @@ impl Known {
         }
     }
 
-    /// Adds the periods since the last batch that had any, or since `first` if none had.
+    /// Adds the growth of the quota periods since the last batch in which the row had a quota.
+    /// Without such a batch, adds the growth since `first`.
     fn add_periods(&mut self, now: Periods, first: Periods, taken_ns: u64, sum: &mut Row) {
         let before = self.periods.replace(now).unwrap_or(first);
         let born = sum.born_now(taken_ns);
@@ -336,8 +338,8 @@ impl Known {
         periods.add_growth(now, before);
     }
 
-    /// Adds the pressure since the last batch that had it. A smaller value belongs to a new group
-    /// of the row, such as that of a restarted unit.
+    /// Adds the growth of the pressure since the last batch that had a value. A smaller value
+    /// belongs to a new group of the row, such as the group of a restarted unit.
     fn add_stalls(&mut self, now: &Stalls, taken_ns: u64, sum: &mut Row) {
         let born = sum.born_now(taken_ns);
         for ((now, before), sum) in now.iter().zip(&mut self.stalls).zip(&mut sum.stalls) {

@@ -106,7 +106,7 @@ fn counters(
     });
 }
 
-/// Writes counters. If the metric has its own label, the label distinguishes them.
+/// Writes counters. If the metric has its own label, the label distinguishes the counters.
 fn labelled<K: Measurable, const N: usize>(
     text: &mut Writer,
     level: &Rows<'_>,

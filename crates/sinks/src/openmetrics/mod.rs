@@ -45,7 +45,8 @@
 //!
 //! When a place becomes free, a row from the overflow gets it. The row's series count from that
 //! point, so no time is counted twice, and the sum over the level is the sum over its subjects.
-//! Places for processes are shared fairly between cgroups: the cgroup with the most gives way.
+//! Places for processes are shared fairly between cgroups: the cgroup with the most places gives
+//! places to cgroups with fewer.
 //!
 //! Pairs of a victim and a culprit have their own limit ([`Options::blame_pairs`]). A pair without
 //! a place is counted in the victim's series with the culprit `_other`. Its past stays there when

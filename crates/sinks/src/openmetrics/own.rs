@@ -175,7 +175,8 @@ impl Family<'_> {
         }
     }
 
-    /// Writes how far the tables for TCP overflowed, if TCP is measured.
+    /// Writes how many destinations have no series of their own, or how many groups get no more
+    /// rows for destinations. Writes nothing if TCP is not measured.
     fn full_tables(&mut self, snapshot: &Snapshot) {
         if !connects_measured(snapshot.measured) {
             return;

@@ -188,8 +188,8 @@ impl<'a, A> Holders<'a, A> {
         }
     }
 
-    /// Takes series from a pair of the subject that has the most, if that subject has at least two
-    /// more than `to`.
+    /// Takes series from a pair of the subject with the most series, if that subject has at least
+    /// two more than `to`.
     fn give_way(&mut self, to: &Subject) -> Option<&'a mut Pair<A>> {
         let own = self.0.get(to).map_or(0, |held| held.places);
         let holders = self.0.iter_mut();
@@ -313,13 +313,13 @@ impl<R: Relation> Pairs<R> {
 
     /// Gives series to the pairs that rank first.
     ///
-    /// A pair keeps its series while it grows or no other pair needs them. However, a subject with
-    /// fewer pairs takes over the series of a pair of the subject that has the most, so that no
-    /// subject can take the whole limit.
+    /// A pair keeps its series while it grows or no other pair needs them. However, the subject
+    /// with the most pairs gives up the series of one pair to a subject with fewer pairs, so that
+    /// no subject can take the whole limit.
     ///
-    /// After a pair has lost this right, its series are still shown until all readers have the last
-    /// value. The number of such series is at most the limit. While it is at the limit, no pair
-    /// takes over the series of another pair.
+    /// After a pair has lost the right to its series, they are still shown until all readers have
+    /// the last value. The number of such series is at most the limit. While the number is at the
+    /// limit, no pair takes over the series of another pair.
     fn place<'a>(
         &mut self,
         at: u64,
