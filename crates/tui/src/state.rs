@@ -246,7 +246,7 @@ impl App {
             false if COLUMNS[default_sort(self.view)].is_there(&self.facts()) => {
                 default_sort(self.view)
             }
-            // The verdict, which processes do not have.
+            // The default is the verdict, which processes do not have.
             false => columns::CPU,
         }
     }
@@ -310,8 +310,8 @@ impl App {
         headline(&self.shown, self.level(), &self.commands)
     }
 
-    /// Returns the lines of the headline on a screen of this size, each with whether it is part of
-    /// the advice.
+    /// Returns the lines of the headline on a screen of this size. The flag of a line is true if
+    /// the line is part of the advice.
     pub(crate) fn headline(&self, size: Size) -> Vec<(String, bool)> {
         let room = usize::from(size.width).saturating_sub(2);
         let most = usize::from(layout::most_headline(size.height));

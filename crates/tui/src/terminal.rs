@@ -164,7 +164,7 @@ pub(crate) fn drive(
             return Ok(End::Quit);
         }
         // If processing a batch takes longer than the interval, another batch is always ready. The
-        // screen and the keyboard must not wait until there are none.
+        // screen and the keyboard must not wait until no batch is ready.
         let since = Instant::now();
         while since.elapsed() < PATIENCE {
             match source.next() {

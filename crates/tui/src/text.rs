@@ -13,7 +13,7 @@ mod tests {
 
     use super::*;
 
-    /// Otherwise columns would start at positions that differ from the computed ones.
+    /// If the widths differed, columns would not start at the computed positions.
     #[test]
     fn text_width_equals_the_drawn_width() {
         for text in [

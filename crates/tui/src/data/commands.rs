@@ -78,8 +78,8 @@ impl Commands {
             .filter(move |command| command.of_kernel == wanted)
     }
 
-    /// Names the commands of culprits that are no workload themselves: kernel threads, and the root
-    /// group.
+    /// Adds the commands of kernel threads and of the root group, because neither of these culprits
+    /// is itself a workload.
     pub(crate) fn complete(&self, mut reason: Reason, level: Level) -> Reason {
         let root = self.of(&level::root_key(level)).iter();
         let (kernel, root): (Vec<&Command>, Vec<&Command>) = root.partition(|it| it.of_kernel);

@@ -19,12 +19,12 @@ use crate::data::level::{self, Key};
 /// Levels with waits. Waits are recorded per cgroup, not per process.
 const LEVELS: [Level; 4] = [Level::Container, Level::Unit, Level::Pod, Level::Cgroup];
 
-/// Number of intervals in the window of a verdict, and its minimum length.
+/// Number of intervals in the window of a verdict, and the minimum length of that window.
 const INTERVALS: u32 = 5;
 const LEAST: Duration = Duration::from_secs(2);
 
-/// Added to the severity of time that a group lost to others. A group of a million threads loses
-/// less.
+/// Added to the severity of time that a group lost to other groups. Even a group of a million
+/// threads loses less than this.
 const OTHERS_FIRST: f64 = 1e15;
 
 /// Returns the level at which waits are shown if the user requested `wished`.
@@ -186,8 +186,9 @@ impl Waits {
     }
 }
 
-/// Keeps rows, with zeros, while a verdict still names them. A table whose rows come and go with
-/// each pause is unreadable.
+/// Returns the groups that waited in this window. Groups that waited only in the window of the
+/// latest verdict are added with zeros, because a table whose rows come and go with each pause is
+/// unreadable.
 fn rows(report: WaitReport, judged: Option<&Judged>, level: Level) -> Vec<Arc<Waited>> {
     let verdicts: Vec<(Key, LastVerdict)> = judged
         .iter()

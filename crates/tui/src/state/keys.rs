@@ -201,7 +201,7 @@ const PANES: &[Mode] = &[
     Mode::Cpus,
     Mode::Columns,
 ];
-/// The table and the panes that keys of other views replace.
+/// The modes with the keys of views and levels. These keys replace the open pane.
 #[rustfmt::skip]
 const SHOWING: &[Mode] = &[Mode::Table, Mode::Detail, Mode::Blame, Mode::Cpus];
 const CHOOSING: &[Mode] = &[Mode::Table, Mode::Columns];

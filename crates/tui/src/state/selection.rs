@@ -77,7 +77,8 @@ impl App {
         self.offset = self.offset.min(self.lines.len().saturating_sub(page));
     }
 
-    /// Keeps the details beside the table up to date: of the selected row, or else the first.
+    /// Updates the details to the right of the table. They describe the selected row, or the first
+    /// row if no row is selected.
     pub(super) fn hold_beside(&mut self) {
         let is_wide = self.areas().side.width > 0;
         let line = self.lines.get(self.selected().unwrap_or(0));

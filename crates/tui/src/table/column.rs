@@ -14,7 +14,7 @@ use crate::text::Align;
 /// A view of the table.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum View {
-    /// Who is hurt, by whom, and how much.
+    /// The groups that are hurt, their culprits, and the extent.
     #[default]
     Overview,
     /// Use of the CPU.

@@ -92,8 +92,8 @@ pub(crate) fn hurts_rate(facts: &Facts, item: &Item) -> Option<f64> {
     (facts.window_ns > 0).then(|| hurts as f64 * 1e9 / facts.window_ns as f64)
 }
 
-/// Returns the waits as a share of the CPU demand, in percent: the time for which threads ran or
-/// waited for a CPU. `None` without CPU demand.
+/// Returns the waits as a share of the CPU demand, in percent. The CPU demand is the time for which
+/// threads ran or waited for a CPU. `None` without CPU demand.
 pub(crate) fn wait_percent(_: &Facts, item: &Item) -> Option<f64> {
     let row = waits(item)?;
     let (waited, wanted) = (row.total_ns(), row.total_ns() + row.cpu_ns);

@@ -11,9 +11,9 @@ use crate::text::{keep_start, wrap};
 /// The worst verdict, escaped for a terminal.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Headline {
-    /// Which group is hurt, by what, and how much; or that none is.
+    /// Describes the hurt group, the cause and the extent, or states that no group is hurt.
     pub(crate) words: String,
-    /// What to try first, if anything is known to help.
+    /// The first action to try, if some action is known to help.
     pub(crate) advice: Option<String>,
     /// The verdict; quiet if no group is hurt.
     pub(crate) kind: VerdictKind,
@@ -66,8 +66,8 @@ fn of_worst(
 }
 
 impl Headline {
-    /// Returns the lines at a width, at most `most`, each with whether it is part of the advice.
-    /// Advice is cut before the verdict.
+    /// Wraps the headline into at most `most` lines. The flag of a line is true if the line is part
+    /// of the advice. Advice is cut before the verdict.
     pub(crate) fn lines(&self, width: usize, most: usize) -> Vec<(String, bool)> {
         let verdict = wrap(&self.words, width).into_iter();
         let advice = self.advice.iter().flat_map(|advice| wrap(advice, width));

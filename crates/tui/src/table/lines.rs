@@ -119,7 +119,7 @@ pub(crate) fn lines(data: &Data, wish: &Wish<'_>) -> Vec<Line> {
         };
         let cpu = |line: &Line| line.item.row.counters[Counter::CpuTime];
         let order = match wish.column.cell {
-            // Most rows are not hurt.
+            // Most rows are not hurt and have equal sort keys, so they are sorted by CPU time.
             Cell::Verdict => order.then_with(|| cpu(line_b).cmp(&cpu(line_a))),
             _ => order,
         };

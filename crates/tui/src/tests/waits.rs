@@ -270,7 +270,7 @@ fn the_share_belongs_to_the_named_culprit() {
 fn the_filter_finds_victims_by_culprit_and_by_verdict_too() {
     let app = contended(app(Level::Container, 160, 30));
     for (keys, found) in [
-        // A group whose own threads are too many has no culprit.
+        // A group that is hurt by its own threads has no culprit.
         ("/ j o b - 1 7", vec!["web/shop-7d9f/shop-4e1d"]),
         ("/ h u r t", vec!["web/shop-7d9f/shop-4e1d"]),
         ("/ N G I", vec!["nginx.service"]),
@@ -350,7 +350,8 @@ fn the_overview_opens_on_the_worst_verdict() {
                     hurt. / Try: raise its CPU weight, or move it";
     assert_eq!(headline(&app), expected);
     let order = [
-        // Hurt by another group, then by itself, most lost time first, then by CPU time.
+        // Groups hurt by another group come first, then groups hurt by their own threads. Both are
+        // sorted by lost time, and the remaining groups by CPU time.
         "web/shop-7d9f/shop-4e1d",
         "session-3.scope",
         "web/shop-7d9f/shop-77aa",
