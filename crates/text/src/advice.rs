@@ -385,8 +385,8 @@ mod tests {
              up in 49 of 50 periods; 8.0 runnable threads on average. Try: raise its limit (now \
              0.2 CPU), or run fewer threads"
         );
-        // Others had the CPU until nearly the end of each period, so fixing only one of the two
-        // causes helps little.
+        // Other groups had the CPU until nearly the end of each period, so fixing only one of the
+        // two causes helps little.
         (reason.throttled, reason.quota_binds) = (0.02, true);
         let words = "raise its limit (now 0.2 CPU) and its CPU weight: raising only one of them \
             gains little";

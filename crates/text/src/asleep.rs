@@ -20,7 +20,7 @@ pub fn asleep(name: &str, window_ns: u64, threads: &[AsleepThreads]) -> String {
         _ => "idle",
     };
     let parts: Vec<String> = threads.iter().map(part).collect();
-    // Threads whose time is unknown were still at least for the window.
+    // A thread whose time is unknown did not run for at least the window.
     let still = threads.iter().map(|it| it.since_run_ns.unwrap_or(0)).min();
     let still = duration(still.unwrap_or(0).max(window_ns));
     let s = if all == 1 { "" } else { "s" };

@@ -59,7 +59,7 @@ pub fn sentence(reason: &Reason) -> String {
     words
 }
 
-/// Adds the busiest commands to the name of the root group, which is no workload itself.
+/// Adds the busiest commands to the name of the root group, which is not itself a workload.
 fn with_commands_of_root(reason: &Reason) -> Reason {
     let mut reason = reason.clone();
     let commands = reason.settings.root_commands.join(", ");
@@ -731,7 +731,7 @@ mod tests {
             "held back 80.0% of its CPU demand by the limit of 1.5 CPUs of /above; it also waited \
              17.0% behind hog, but lost no CPU time to that wait: the limit was used up"
         );
-        // Others had the CPU until nearly the end of each period.
+        // Other groups had the CPU until nearly the end of each period.
         reason.throttled = 0.02;
         let quota = reason.quota.as_mut().expect("it has one");
         (quota.used, quota.gain) = (0.97, 0.031);

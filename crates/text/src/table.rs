@@ -78,7 +78,7 @@ pub enum Tone {
     Good,
     /// Caused by the group itself or by its quota.
     Own,
-    /// Caused by others, or a failure.
+    /// Caused by other groups, or a failure.
     Bad,
     /// Time with this cause.
     Cause(Cause),
