@@ -78,7 +78,7 @@ export function partsOf(account) {
 }
 
 /**
- * Returns the command that prints the same in a terminal; "" if there is no group, as for kernel threads.
+ * Returns the `noctule why` command for a group; "" if there is no group, as for kernel threads.
  * @param {Record<string, any>} group @param {boolean} recorded @param {{from: number, to: number}} span seconds since 1970
  */
 export function whyCommand(group, recorded, { from, to }) {

@@ -108,7 +108,7 @@ export function Now({ history, health, node, state, set, kills, recorded }) {
   <//>`;
 }
 
-/** Shows the first rows, and a button that shows the others. @param {{rows: any[], first: number, what: string[], list?: string, children?: any}} props `what` contains the singular and plural of a row, `list` is the CSS class of the list */
+/** Shows the first rows, and a button that shows the remaining rows. @param {{rows: any[], first: number, what: string[], list?: string, children?: any}} props `what` contains the singular and plural of a row, `list` is the CSS class of the list */
 function List({ rows, first, what, list, children }) {
   const [all, setAll] = useState(false);
   const draw = Array.isArray(children) ? children[0] : children;

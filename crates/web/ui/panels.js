@@ -169,7 +169,7 @@ export function Matrix({ history, health, state, set, onZoom }) {
   const pairs = history.pairs.filter((pair) => pair["wait.seconds"] / seconds >= 0.0001);
   const culprits = first(pairs, "culprit", CULPRITS);
   const victims = first(pairs, "victim", 12);
-  // Returns how long a victim waited for culprits after the first `shown`, which have a column.
+  // Returns how long a victim waited for culprits without a column. The first `shown` culprits have one.
   const rest = (/** @type {number} */ victim, /** @type {number} */ shown) => {
     const named = culprits.slice(0, shown).map(({ id }) => id);
     const others = pairs.filter((pair) => pair.victim === victim && !named.includes(pair.culprit));
