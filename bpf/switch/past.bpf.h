@@ -282,8 +282,8 @@ __noinline int fold_oldest(__u32 cpu)
 }
 
 /*
- * Handles the case where an epoch starts with the newest slice. fold_slice() later applies the same
- * rule.
+ * Records that the newest slice starts an epoch. fold_slice() later begins that epoch, because it
+ * also decides by is_over().
  */
 static __always_inline void note_epoch(struct past *past, __u64 clock)
 {

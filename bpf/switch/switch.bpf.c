@@ -268,7 +268,7 @@ int sample_tasks_older(struct bpf_iter__task *ctx)
 	return 0;
 }
 
-/* Reads one thread of the list per call. The iterator calls it for each element of `turns`. */
+/* Reads one thread of the list. The map iterator calls this program for each element of `turns`. */
 SEC("iter/bpf_map_elem")
 int sample_listed(struct bpf_iter__bpf_map_elem *ctx)
 {

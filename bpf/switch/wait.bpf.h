@@ -40,8 +40,8 @@ static __always_inline struct division *begin_division(struct task_struct *task,
 {
 	struct division *it = bpf_map_lookup_elem(&divisions, &number);
 	/*
-	 * `prio` can be raised for the end of the wait, by a lock that a thread of a higher class
-	 * waits for. `normal_prio` is not affected.
+	 * If a thread of a higher class waits for a lock of this thread, the kernel raises `prio`,
+	 * perhaps only for the end of this wait. `normal_prio` is not affected.
 	 */
 	enum rank rank = rank_of_prio(account->held ? task->prio : task->normal_prio);
 	__u64 throttled = 0;
@@ -221,7 +221,7 @@ static __always_inline void finish_wait(struct task_struct *task, struct task_ac
 		count_loss(LOSS_WAIT_START);
 	} else {
 		account->before = total;
-		/* Not positive if a walk has charged more than this clock has reached. */
+		/* `waited` is not positive if a walk has charged more than this clock shows. */
 		if (likely(waited > 0)) {
 			account->charged += waited;
 			if ((__u64)waited < here)

@@ -196,8 +196,9 @@ impl Snapshot {
             }
             let process = (late.sample.tgid, late.sample.process_start, package);
             let read = carried.get(&process).copied().unwrap_or(0);
-            // Without CPU time it is unknown whether the usage was carried before the read. The
-            // usage is not counted twice, but may appear only in the next snapshot.
+            // Usage without CPU time is skipped, because it is unknown whether it was carried
+            // before the read. It is thus not counted twice, but may appear only in the next
+            // snapshot.
             if used[Counter::CpuTime] > 0 && read <= late.process_before {
                 self.late.push(late.sample);
             }

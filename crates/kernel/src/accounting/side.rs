@@ -89,8 +89,8 @@ fn of_page_cache(accounts: &Accounts<'_>, plan: &Plan, facts: &Facts) -> (Vec<Si
     (sides.flatten().collect(), features.flatten().collect())
 }
 
-/// Tries the ways in order, if there are any. The status contains the hook that works, or the
-/// reason why each one failed.
+/// Loads the first of `ways` that works. The status contains the hook of that way, or the reason
+/// why each way failed. Returns no status if there are no ways.
 fn first_that_works(
     feature: FeatureId,
     ways: &[Way],

@@ -140,8 +140,8 @@ pub(super) fn none_works(facts: &Facts, problems: &[(&Way, Error)]) -> Feature {
     .mended_by(mend)
 }
 
-/// Returns the status for kernels before 5.11, which lack bpf_get_current_task_btf(). A kernel
-/// without task storage (5.13) is treated as such a kernel.
+/// Returns the status for kernels before 5.11, which lack bpf_get_current_task_btf(), and for
+/// kernels before 5.13, which lack task storage for tracing programs.
 pub(super) fn too_old() -> Feature {
     Feature::off(
         FEATURE,

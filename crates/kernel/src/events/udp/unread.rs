@@ -1,5 +1,5 @@
-//! Tracks packets from DNS servers that the BPF program could not read. Each packet may have been a
-//! response.
+//! Tracks packets from DNS servers that the BPF program could not read. Any of these packets may be
+//! the response to a question.
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
