@@ -253,9 +253,9 @@ pub struct Tested {
 pub struct Difference {
     /// The group's name, unescaped.
     pub name: String,
-    /// Figures in the first stretch.
+    /// The group's figures in the first stretch.
     pub before: Did,
-    /// Figures in the second stretch.
+    /// The group's figures in the second stretch.
     pub after: Did,
     /// CPU use.
     pub usage: Tested,

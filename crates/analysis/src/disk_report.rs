@@ -22,7 +22,7 @@ pub enum DiskParty {
 }
 
 impl DiskParty {
-    /// Returns the name shown to people. The name is not escaped.
+    /// Returns the name shown to users. The name is not escaped.
     pub fn name(&self, level: Level) -> String {
         let name = match self {
             Self::Party(party) => return party.name(level),

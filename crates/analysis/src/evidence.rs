@@ -144,8 +144,9 @@ impl Evidence {
         self.crowded_ns() > self.of(Cause::Neighbour)
     }
 
-    /// Returns how much of [`Self::neighbours_ns`] the culprits are compared with. Culprits had
-    /// either the CPU itself or, if the group was crowded, the other CPUs.
+    /// Returns the wait with which the wait behind a culprit is compared. If the group was crowded,
+    /// culprits had the other CPUs, so the result is [`Self::neighbours_ns`]. Otherwise culprits
+    /// had the CPU itself.
     pub fn blamed_ns(&self) -> u64 {
         match self.is_crowded() {
             true => self.neighbours_ns(),
@@ -287,7 +288,8 @@ impl Evidence {
     }
 }
 
-/// Minimum known fraction of the contended wait.
+/// Minimum fraction of the contended wait whose cause must be known for any verdict but
+/// `HurtByNeighbours`.
 const KNOWN: f64 = 0.1;
 
 /// Returns the factor for a threshold. The factor is lower if the group is already above the

@@ -95,7 +95,8 @@ impl Boots {
                 if self.known.len() == MOST_BOOTS {
                     self.known.remove(0);
                 }
-                // Processes that started since the last reading have no date yet.
+                // The new boot time applies from the last reading, because no process that started
+                // since that reading has a date yet.
                 self.known.push((looked_ns, boot));
                 boot
             }

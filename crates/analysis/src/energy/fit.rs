@@ -46,8 +46,8 @@ pub(super) struct Fit {
 }
 
 impl Fit {
-    /// Learns one tick. The error of the prediction is recorded first, so errors are always
-    /// out-of-sample.
+    /// Updates the fit with one tick. The error of the prediction is recorded first, so errors are
+    /// always out-of-sample.
     pub(super) fn learn(&mut self, terms: &Vector, watts: f64) {
         let mut weight = 1.0;
         if self.ticks >= ENOUGH {

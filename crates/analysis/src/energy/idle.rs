@@ -156,7 +156,7 @@ struct Tick {
 #[derive(Clone, Copy, Debug)]
 struct Point {
     load: f64,
-    /// The lower third and the upper sixth of the power.
+    /// Power at one third and at five sixths of the ticks, sorted by power.
     watts: f64,
     high: f64,
     spread: f64,

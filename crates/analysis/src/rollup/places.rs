@@ -12,7 +12,8 @@ const SUBJECT_BYTES: usize = 10 << 10;
 /// Length of the names that [`SUBJECT_BYTES`] includes.
 const USUAL_NAME: usize = 128;
 
-/// Memory for each further byte of a name. The name occurs in each series, in three formats, compressed.
+/// Memory for each further byte of a name. The compressed pages of three formats contain the name
+/// in each series.
 const NAME_COPIES: usize = 100;
 
 /// An active subject may take the row of a subject that has been idle for this long.

@@ -23,7 +23,7 @@ pub(super) struct NodeTime {
     started_ns: u64,
 }
 
-/// Time of the CPUs of a package, and the number of CPUs online.
+/// Number of online CPUs of a package, and the elapsed and idle time of its CPUs.
 #[derive(Clone, Copy, Default)]
 struct Time {
     cpus: u32,
@@ -419,7 +419,8 @@ mod tests {
         // CPU 1 goes offline. The slot of an offline CPU is not read and still has the idle task.
         let one = at(200, &[(0, 50, 0, 7)]);
         assert_eq!(times(&mut node, &one), (1, 300, 100));
-        // CPU 1 comes back. The time while it was offline counts neither as elapsed nor as idle.
+        // CPU 1 comes back online. The time while it was offline counts neither as elapsed nor as
+        // idle.
         let back = at(300, &[(0, 50, 0, 7), (1, 290, 290, 0)]);
         assert_eq!(times(&mut node, &back), (2, 400, 100));
         let mut later = at(400, &[(0, 50, 0, 7), (1, 290, 290, 0)]);

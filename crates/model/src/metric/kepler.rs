@@ -41,7 +41,7 @@ pub enum KeplerLevel {
     Container,
     /// Pods, as sums of their containers.
     Pod,
-    /// Virtual machines, and Kepler itself.
+    /// Metrics about virtual machines or about Kepler itself.
     Other,
 }
 
