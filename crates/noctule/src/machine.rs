@@ -41,8 +41,8 @@ pub(crate) fn read(host: &Host) -> Machine {
     }
 }
 
-/// Parses `/proc/cpuinfo`. A blank line separates the CPUs. On some architectures, facts about the
-/// whole machine follow, which have no number of a CPU.
+/// Parses `/proc/cpuinfo`. A blank line separates the CPUs. On some architectures, a last block
+/// without a CPU number describes the whole machine.
 fn processors(cpuinfo: &str) -> Vec<[String; 5]> {
     let blocks = cpuinfo.split("\n\n");
     let processors = blocks.map(|block| {

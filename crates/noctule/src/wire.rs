@@ -128,8 +128,8 @@ impl Pipeline {
         Ok(this)
     }
 
-    /// Starts everything for the agent, with the events that are recorded, sent or shown by the web
-    /// page.
+    /// Starts the pipeline of the agent. The pipeline collects the events that are recorded, sent
+    /// or shown by the web page.
     pub(crate) fn start_agent(config: &Config) -> Result<Self> {
         let (events, for_page) = (&config.events, config.web.events);
         let sent = config.otlp.wanted_events();

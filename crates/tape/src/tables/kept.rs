@@ -14,7 +14,7 @@ use crate::column::{
     Column, ColumnResult, Columns, Count, Counted, Named, Record, Simple, Word, Words,
 };
 
-/// What a row needs while it is written: the owners of the segment, and what its batch measures.
+/// Context for writing a row: the owners of the segment, and the counters that the batch measures.
 pub(crate) struct Writing<'a> {
     pub(crate) owners: &'a mut Owners,
     pub(crate) measured: Measured,
@@ -36,7 +36,7 @@ pub(crate) trait RecordOf: Record {
     fn row(&self, owners: &Owners) -> Self::Row;
 }
 
-/// Declares a [`RecordOf`] a type with the same fields.
+/// Declares a record with the same fields as a type of the model, and implements [`RecordOf`].
 macro_rules! record_of {
     ($(#[$doc:meta])* pub(crate) struct $name:ident of $model:ident {
         $($(#[$field_doc:meta])* $field:ident $(as $column:literal)?: $type:ty,)+
@@ -169,7 +169,7 @@ impl<R: RecordOf> Keeps<R::Row> for Flat<R> {
     }
 }
 
-/// Adds the columns of a record to the columns of another record.
+/// A record whose columns become columns of the record that contains it.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Flat<R>(pub(crate) R);
 
