@@ -242,8 +242,8 @@ fn short_one(id: &str) -> Container {
     wish.create()
 }
 
-/// Runs containers of [`short_one`] one after another until `end`. Returns id, start and end of
-/// each.
+/// Runs containers of [`short_one`] one after another until `end`. Returns the id, the start and
+/// the end of each container.
 fn short_ones(end: &dyn Fn() -> bool) -> Vec<(String, Instant, Instant)> {
     let mut ran = Vec::new();
     while !end() {

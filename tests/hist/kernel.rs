@@ -26,7 +26,7 @@ const TRIGGERS: &str = include_str!("triggers.txt");
 /// Number of triggers that run together.
 const BATCH: usize = 22;
 /// Number of attempts. The kernel skips a hit in an interrupt that arrives while another program
-/// runs (docs/trace.md). The test retries all triggers whose tables differ, together.
+/// runs (docs/trace.md). If tables differ, the test retries their triggers together.
 const ROUNDS: usize = 4;
 
 /// A trigger, as given to noctule and to the kernel.

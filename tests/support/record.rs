@@ -65,9 +65,9 @@ impl<T> Record<T> {
     }
 
     /// Returns how far noctule's counter strays from the kernel's counter, which it should follow
-    /// at a constant distance. The result is 0 if, at some distance, each value lies between the
-    /// kernel's values just before and just after. What a thread uses that ends while a batch is
-    /// taken may appear one batch later.
+    /// at a constant distance. The result is 0 if one distance fits all batches: each value plus
+    /// that distance then lies between the kernel's values just before and just after the batch. If
+    /// a thread ends while a batch is taken, its usage may appear one batch later.
     pub(crate) fn stray(
         &self,
         readings: &[Reading],

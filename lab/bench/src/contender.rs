@@ -42,9 +42,9 @@ pub(super) const EMPTY_ACCOUNTS: &str = "empty_accounts";
 pub(super) const FLOORS: [&str; 2] = [EMPTY_HOOKS, EMPTY_ACCOUNTS];
 /// Reads /proc once a second, which is the baseline for agents.
 pub(super) const SCAN: &str = "proc-scan";
-/// The structure of Netflix's article, reimplemented.
+/// Reimplements the structure that Netflix describes in "Noisy Neighbor Detection with eBPF".
 pub(super) const NETFLIX: &str = "netflix";
-/// What Kepler v0.7.12 does at a switch, reimplemented.
+/// Reimplements what Kepler v0.7.12 does at a switch.
 pub(super) const KEPLER: &str = "kepler";
 /// `runqlat` of libbpf-tools.
 pub(super) const RUNQLAT: &str = "runqlat";

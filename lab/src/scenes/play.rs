@@ -36,8 +36,7 @@ pub(super) struct Played {
     pub(super) answer: String,
     /// Mistakes in the output.
     pub(super) wrong: Vec<String>,
-    /// How much CPU time other processes used, as text. Set if the kernel's accounting shows such
-    /// use.
+    /// The CPU time that was used, as text, if the groups got less than the scene requires.
     pub(super) disturbed: Option<String>,
 }
 

@@ -38,8 +38,8 @@ fn eater_without_leader() {
 fn eater_in_shared_memory() {
     tell("ready");
     hear();
-    // SAFETY: as with vfork(2), only the child uses the stack until it ends. Afterwards the parent
-    // is killed with it or ends immediately.
+    // SAFETY: as with vfork(2), only the child uses the stack until the child ends. The parent is
+    // killed together with the child, or ends immediately afterwards.
     #[allow(unsafe_code, reason = "the standard library has no such call")]
     let child = unsafe {
         let flags = libc::CLONE_VM | libc::CLONE_VFORK | libc::SIGCHLD;
