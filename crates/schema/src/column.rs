@@ -84,7 +84,6 @@ values! {
     MaybeWords(Option<Words>),
     /// A list of byte strings that are mostly text.
     WordsList(WordsList),
-    /// A path.
     Path(FilePath),
     /// At most one path.
     Paths(List<FilePath>),
@@ -92,7 +91,6 @@ values! {
     Parents(List<Parent>),
     /// At most one context.
     Contexts(List<ExecContext>),
-    /// Namespaces.
     Namespaces(List<Namespace>),
     /// At most one DNS query, without its socket.
     Queries(List<DnsQuery>),

@@ -9,10 +9,8 @@ use noctule_model::What;
 use crate::column::{Access, Column, Row, Stored as _, Values, column};
 use crate::{Field, Value, counts, integer};
 
-/// A field of an event.
 pub type EventField = Field<What>;
 
-/// A kind of event.
 #[derive(Debug)]
 pub struct EventKind {
     /// The value of `event.name`.
@@ -60,7 +58,6 @@ macro_rules! get {
 }
 use get;
 
-/// All kinds of events.
 pub const KINDS: &[EventKind] = &[
     process::START,
     process::EXEC,

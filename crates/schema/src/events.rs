@@ -19,7 +19,6 @@ pub struct EventsField {
 /// The source of a value.
 #[derive(Clone, Copy, Debug)]
 pub enum Source {
-    /// A counter.
     Count(EventCounter),
     /// Counters, by their names within the group.
     Counts(&'static [EventCounter]),
@@ -67,7 +66,6 @@ pub const EVENTS: &[EventsField] = &[
 ];
 
 impl EventsField {
-    /// The type of the value.
     pub const fn value_type(&self) -> Type {
         match self.source {
             Counts(_) => Type::Counts,

@@ -15,7 +15,6 @@ use std::borrow::Cow;
 pub struct Field<T: 'static> {
     /// The key in JSON and the name of the attribute in OTLP.
     pub key: &'static str,
-    /// The type of the value.
     pub value_type: Type,
     /// The meaning of the value, and when the field is absent.
     pub help: &'static str,
@@ -57,11 +56,9 @@ pub enum Type {
     Flag,
     /// `true`; the field is absent instead of `false`.
     Mark,
-    /// An integer.
     Integer,
     /// A floating-point number.
     Number,
-    /// Text.
     Text,
     /// A list of strings.
     Texts,
@@ -111,7 +108,6 @@ pub enum Value<'a> {
 }
 
 impl<'a> Value<'a> {
-    /// Returns a [`Value::Text`].
     fn text(text: impl Into<Cow<'a, str>>) -> Self {
         Self::Text(text.into())
     }

@@ -41,7 +41,6 @@ pub struct UsageField {
 /// The names of a counter.
 #[derive(Clone, Copy, Debug)]
 pub struct NamedCounter {
-    /// The counter.
     pub counter: Counter,
     /// The counter's column in recordings.
     pub column: &'static str,

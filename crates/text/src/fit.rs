@@ -81,7 +81,6 @@ fn take<'a>(
 /// Alignment of text in its column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Align {
-    /// Left.
     Left,
     /// Right, as for numbers.
     Right,

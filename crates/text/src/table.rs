@@ -74,7 +74,6 @@ pub enum Tone {
     Strong,
     /// Less important than the text around it.
     Faint,
-    /// Good.
     Good,
     /// Caused by the group itself or by its quota.
     Own,
@@ -103,9 +102,7 @@ pub const fn cause_colour(cause: Cause) -> Option<u8> {
 /// A section of a line in one tone.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Span {
-    /// The text.
     pub text: String,
-    /// The tone.
     pub tone: Tone,
 }
 
@@ -168,7 +165,6 @@ impl From<String> for Cell {
 /// The heading of a column.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Head {
-    /// The title.
     pub title: String,
     /// Alignment of the cells.
     pub align: Align,

@@ -34,7 +34,6 @@ pub enum TlsVersion {
 /// Client certificates that the server requests.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ClientAuth {
-    /// None.
     #[default]
     None,
     /// A certificate that is not checked. Clients without a certificate are also served.

@@ -57,7 +57,6 @@ impl<'a> Rows<'a> {
 }
 
 impl Level {
-    /// Returns all rows.
     pub(super) fn rows(&self) -> Rows<'_> {
         Rows {
             name: self.name,

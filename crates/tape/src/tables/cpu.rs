@@ -31,7 +31,6 @@ impl Keeps<Vec<(Group, u64)>> for List<HolderRecord> {
 }
 
 record_of! {
-    /// A CPU.
     pub(crate) struct CpuRecord of CpuRow {
         cpu: u32,
         elapsed_ns: u64,

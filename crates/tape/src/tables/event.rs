@@ -26,7 +26,6 @@ record! {
     }
 }
 
-/// An event.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct EventRecord {
     head: HeadRecord,

@@ -47,7 +47,6 @@ impl RecordOf for RoomRecord {
 }
 
 record_of! {
-    /// A cgroup.
     pub(crate) struct GroupRecord of CgroupRow {
         id as "cgroup": u64,
         owner: OwnerNumber,

@@ -16,7 +16,6 @@ fn runtime(name: &str) -> Runtime {
 }
 
 record! {
-    /// An owner.
     pub(crate) struct OwnerRecord {
         owner: u32,
         cgroup: u64,
@@ -161,7 +160,6 @@ impl Owners {
         self.known.extend(other.known.drain());
     }
 
-    /// Returns the owner with this number.
     pub(crate) fn owner(&self, number: OwnerNumber) -> Option<Arc<Owner>> {
         self.known.get(&number?).cloned()
     }

@@ -94,7 +94,6 @@ record_of! {
 }
 
 record_of! {
-    /// A process.
     pub(crate) struct ProcessRecord of ProcessRow {
         id: Flat<ProcessIdRecord>,
         parent_pid: u32,

@@ -33,7 +33,6 @@ pub(crate) enum Mode {
 /// A key press.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Press {
-    /// The key.
     pub(crate) code: KeyCode,
     /// Whether Ctrl is held.
     pub(crate) ctrl: bool,

@@ -33,7 +33,6 @@ impl App {
         self.selected = self.lines.get(self.cursor).map(|l| l.item.key.clone());
     }
 
-    /// Selects a row.
     pub(super) fn select_row(&mut self, row: usize) {
         self.cursor = row;
         self.selected = self.lines.get(row).map(|line| line.item.key.clone());

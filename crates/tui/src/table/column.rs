@@ -21,7 +21,6 @@ pub enum View {
     Use,
     /// Waits for the CPU.
     Waits,
-    /// Energy.
     Energy,
 }
 
@@ -122,7 +121,6 @@ pub(crate) struct Column {
 pub(crate) enum Cell {
     /// The name, with the guides of the tree.
     Name,
-    /// Text.
     Text(fn(&Facts, &Item) -> String),
     /// The graph of the last minute, which is sorted by average.
     Minute,
