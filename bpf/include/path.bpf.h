@@ -25,8 +25,8 @@ enum {
 	 */
 	PATH_STEPS = PATH_BYTES / 2 + 256,
 	/*
-	 * The same maximum for kernels without number iterators, where the verifier walks all steps
-	 * and compares each with the earlier ones.
+	 * Like PATH_STEPS, for kernels without number iterators. Their verifier walks all steps and
+	 * compares each step with the earlier ones.
 	 */
 	PATH_STEPS_OLDER = 512,
 };

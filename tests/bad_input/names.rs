@@ -22,7 +22,7 @@ fn tables_escape_hostile_names_on_one_line() {
     let _machine = support::shared();
     let hostile = Hostile::start();
     let lines_of = |text: &str, name: &[u8], pid: u32| {
-        // The kernel keeps 15 bytes.
+        // The kernel truncates thread names to 15 bytes.
         let kept = String::from_utf8_lossy(&name[..name.len().min(15)]);
         let begin = format!("{} {pid} ", escape(&kept));
         text.lines().filter(|line| line.starts_with(&begin)).count()
@@ -73,7 +73,7 @@ fn json_has_hostile_names_as_they_are() {
     for (name, pid) in hostile.processes() {
         let row = rows(&processes, |row| row["process.pid"] == pid);
         assert_eq!(row.len(), 1, "{name:?}");
-        // The kernel keeps 15 bytes.
+        // The kernel truncates thread names to 15 bytes.
         let kept = String::from_utf8_lossy(&name[..name.len().min(15)]);
         assert_eq!(row[0]["process.executable.name"], kept.as_ref());
     }

@@ -49,7 +49,7 @@ pub mod sample_flag {
     pub const ELSEWHERE: u32 = abi::SAMPLE_ELSEWHERE.0;
     /// With `CARRIED`: the process was reaped, and the record of its end follows.
     pub const GONE: u32 = abi::SAMPLE_GONE.0;
-    /// The thread no longer exists. The last snapshot that read it reported it as blocked.
+    /// The thread no longer exists. The last snapshot that read the thread reported it as blocked.
     pub const THREAD_GONE: u32 = abi::SAMPLE_THREAD_GONE.0;
     /// The thread was settled during a snapshot.
     pub(crate) const LATE: u32 = abi::SAMPLE_LATE.0;

@@ -124,8 +124,8 @@ pub(crate) struct Columns<'a> {
     fields: &'a Fields,
     arrays: &'a [ArrayRef],
     rows: usize,
-    /// Runs of rows. Only the last row of each run is read, with the counts of the run added up.
-    /// `None` reads every row.
+    /// Runs of consecutive rows. Reading returns one row for each run: the last one, with the
+    /// counts of the run added up. `None` reads every row.
     picked: Option<&'a [Range<usize>]>,
 }
 

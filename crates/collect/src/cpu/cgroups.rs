@@ -261,7 +261,8 @@ mod tests {
                 ..Snapshot::default()
             };
             cgroups.begin(&snapshot);
-            // One group exists in every batch, and one is new in each. Later there are many.
+            // One group exists in every batch, and each batch adds a new one. The last batch adds
+            // 30.
             let new = if at < 100 {
                 100 + at..101 + at
             } else {

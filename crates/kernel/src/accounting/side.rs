@@ -1,5 +1,5 @@
-//! The other objects that add counters to the accounts of threads. If an object fails, only its
-//! counters are missing.
+//! Objects other than `switch` that add counters to the accounts of threads. If an object fails,
+//! only its counters are missing.
 
 use std::ffi::OsStr;
 use std::os::fd::{AsFd, BorrowedFd};

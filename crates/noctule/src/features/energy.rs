@@ -221,7 +221,7 @@ mod tests {
         assert_eq!(energy(&zones, &[], &[charged]).state, FeatureState::On);
         let mut warnings = ZoneWarnings::default();
         let still = Some("the counter has not moved for 10 s");
-        // The second, the reading, the expected status, and whether a warning is logged.
+        // The time in seconds, the reading, the expected status, and whether a warning is logged.
         let steps = [
             (1, reading(None, 0), FeatureState::On, false),
             (11, reading(still, 10), FeatureState::Degraded, true),

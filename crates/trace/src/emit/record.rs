@@ -11,7 +11,7 @@ impl Emitter {
     pub(super) fn record(&mut self, classic: Option<&Classic>, end: Label) {
         match self.probe {
             // At a tracepoint the context is the record, which begins with a pointer to registers
-            // that programs cannot read. At a function the context is the registers.
+            // that programs cannot read. At a function, the context contains the registers.
             Probe::Tracepoint | Probe::Function | Probe::FileFunction => {
                 self.asm.mov(Reg::R6, Reg::R1);
             }

@@ -84,8 +84,8 @@ pub(super) struct Before<'a> {
 }
 
 impl Before<'_> {
-    /// Reads new events. `taken` reads from the table when its value was saved; it is called
-    /// periodically.
+    /// Reads new events. `taken` returns the time at which the table saved its value. This function
+    /// calls `taken` only periodically.
     pub(super) fn follow(&mut self, taken: impl FnOnce() -> Result<Option<u64>>) -> Result<()> {
         let held = &mut self.held;
         self.session.read(monotonic_ns(), |one| held.push(one))?;
