@@ -108,8 +108,9 @@ impl Machine {
         }
     }
 
-    /// Runs the meters. The power is 5 W, and 20 W more for each busy CPU. The memory uses a tenth
-    /// of this power. If power did not depend on load, all of it would be idle power.
+    /// Simulates the meters until `stop` is set. The power is 5 W, and 20 W more for each busy CPU.
+    /// The memory uses a tenth of this power. If power did not depend on load, all of it would be
+    /// idle power.
     fn run_meters(&self, stop: &AtomicBool) {
         let began = (now(), oracle::node_time().busy);
         while !stop.load(Ordering::Relaxed) {

@@ -362,7 +362,7 @@ impl Filtered {
 
     /// Returns the number of packets that passed.
     fn passed(&self) -> u64 {
-        // The kernel returns packets and drops.
+        // The kernel returns the numbers of received and of dropped packets.
         let mut counts = [0_u32; 2];
         let mut size = size_of_val(&counts) as libc::socklen_t;
         #[allow(unsafe_code, reason = "no safe call reads these")]

@@ -179,9 +179,9 @@ impl<'a> Reading<'a> {
     }
 }
 
-/// Splits `<slice>:<prefix>:<id>`, the name of a single directory. A runtime creates it if it is
-/// configured for systemd paths but uses cgroupfs. Returns the slice and `<prefix>-<id>`. If the
-/// component does not have this form, returns the whole component for both.
+/// Splits `<slice>:<prefix>:<id>`, the name of a single directory. A runtime that is configured for
+/// systemd paths but uses cgroupfs creates such directories. Returns the slice and `<prefix>-<id>`.
+/// If the component does not have this form, returns the whole component for both.
 fn split_mismatch(component: &str) -> (&str, Cow<'_, str>) {
     let mut parts = component.splitn(3, ':');
     if let (Some(slice), Some(prefix), Some(id)) = (parts.next(), parts.next(), parts.next())

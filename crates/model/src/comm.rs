@@ -31,8 +31,8 @@ impl Comm {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Command {
     pub comm: Comm,
-    /// Whether these are kernel threads. A process of the same name in the same group belongs to
-    /// another command.
+    /// Whether these are kernel threads. Kernel threads and processes of the same name in the same
+    /// group are two commands.
     pub kernel_thread: bool,
     /// Number of processes that used anything in the window, including those that exited.
     pub processes: u64,

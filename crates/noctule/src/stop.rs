@@ -11,8 +11,8 @@ use anyhow::{Context as _, Result};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGTERM, SIGXFSZ};
 
-/// Converts SIGXFSZ, which would end the program, into an error of the write. Started commands have
-/// the default action.
+/// Converts SIGXFSZ, which would end the program, into an error of the write. Commands that
+/// noctule starts have the default action.
 pub(crate) fn survive_limits() {
     let flag = Arc::new(AtomicBool::new(false));
     if let Err(error) = signal_hook::flag::register(SIGXFSZ, flag) {

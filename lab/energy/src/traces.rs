@@ -193,8 +193,8 @@ fn two_sockets(second: u32, random: &mut Random) -> Vec<Work> {
     .collect()
 }
 
-/// Five processes, each with a duty cycle, on two packages of one CPU, with some idle seconds. This
-/// is also the load of the virtual machines (`tests/joules/truth.rs`).
+/// Five processes, each with a duty cycle, on two packages with one CPU each, with some idle
+/// seconds. This is also the load of the virtual machines (`tests/joules/truth.rs`).
 fn duty_cycles(second: u32, _: &mut Random) -> Vec<Work> {
     let duties = [
         (1, 0, 0.1),

@@ -101,7 +101,7 @@ impl Maps {
         Ok(slot.map_or(0, |slot| VALUES + (map << 40) + ((slot as u64) << 20)))
     }
 
-    /// Inserts a row like `BPF_NOEXIST`.
+    /// Inserts a row for a key that has none, as with `BPF_NOEXIST`. Returns 0 or a negative errno.
     pub(super) fn insert(&mut self, key: Vec<u8>, row: Vec<u8>) -> i64 {
         if self.keys.contains_key(&key) {
             return -17;
