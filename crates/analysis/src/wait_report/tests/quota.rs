@@ -111,7 +111,8 @@ fn a_quota_that_binds_comes_before_one_that_throttled_for_longer() {
     assert!(pod.binds() && pod.group.is_none(), "{pod:?}");
     let side = throttled.of(&row(2, "/pod/side"), &members[1..], SECOND);
     assert_eq!(side.expect("its own").group, None);
-    // Both quotas bind. The outer quota would not have granted what the inner one denies.
+    // Both quotas bind. The row gets its own quota, because the outer quota would not have granted
+    // more.
     let last = Batch {
         quotas: quotas(990 * MS, 500 * MS),
         ..Batch::default()
