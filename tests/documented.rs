@@ -187,7 +187,8 @@ fn every_key_is_documented_and_every_documented_key_is_printed() {
         support::json(&args)
     };
     let levels = ["process", "container", "pod", "unit", "cgroup"];
-    let stat = levels.map(|level| answer(&["stat", "--by", level, "--for", "500ms"]));
+    let rows = ["process", "command", "container", "pod", "unit", "cgroup"];
+    let stat = rows.map(|level| answer(&["stat", "--by", level, "--for", "500ms"]));
     compare("stat", &stat, &["stat", "doctor", "energy"]);
     // The command runs briefly at each level. Some levels have no throttled group, or no long wait.
     let waits = levels[1..]

@@ -222,7 +222,7 @@ fn top_shows_zones_and_rows() {
         let config = config.display();
         terminal.line(&format!("{NOCTULE} --config {config} top --interval 500ms"));
         terminal.wait_for("table", |screen| screen.contains("CPU%"));
-        terminal.keys(&["e"]);
+        terminal.keys(&["e", "1"]);
         let figures = |line: &str| line.contains(|c: char| ('1'..='9').contains(&c));
         terminal.wait_for("zones and rows", |screen| {
             let line = |word: &str| screen.lines().find(|line| line.contains(word));
