@@ -2,13 +2,16 @@
 
 use std::collections::BTreeSet;
 use std::fs;
+use std::os::unix::fs::FileExt as _;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
 
 use serde_json::Value;
 use tempfile::tempdir;
 
 use super::support::cgroup::{Below, Group};
 use super::support::load::Load;
-use super::support::{self, Part};
+use super::support::{self, Part, StopAtEnd};
 
 /// The words of a section of docs/json.md.
 struct Section {
@@ -169,6 +172,22 @@ fn compare(command: &str, printed: &[Value], documented: &[&str]) {
     );
 }
 
+/// Runs `what` while a file is being written to its disk.
+fn with_writes<T>(what: impl FnOnce() -> T) -> T {
+    let file = tempfile::NamedTempFile::new_in(".").expect("a file of our own");
+    let stop = AtomicBool::new(false);
+    thread::scope(|scope| {
+        let _stop = StopAtEnd(&stop);
+        scope.spawn(|| {
+            while !stop.load(Ordering::Relaxed) {
+                file.as_file().write_all_at(b"written", 0).expect("room");
+                file.as_file().sync_all().expect("the file is on its disk");
+            }
+        });
+        what()
+    })
+}
+
 #[test]
 fn every_key_is_documented_and_every_documented_key_is_printed() {
     let _machine = support::shared_but(&[Part::LastCpu]);
@@ -194,7 +213,7 @@ fn every_key_is_documented_and_every_documented_key_is_printed() {
     let waits = levels[1..]
         .iter()
         .map(|level| answer(&["waits", "--by", level, "--for", "1s"]));
-    let blocked = answer(&["waits", "--blocked", "--by", "cgroup", "--for", "1s"]);
+    let blocked = with_writes(|| answer(&["waits", "--blocked", "--by", "cgroup", "--for", "1s"]));
     let waits: Vec<Value> = waits.chain([blocked]).collect();
     compare("waits", &waits, &["waits", "stat", "doctor"]);
     let path = container.group.path();

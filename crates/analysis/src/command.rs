@@ -65,20 +65,31 @@ impl WaitReport {
         let kernel_threads = busiest_commands(processes, |_, command| command.kernel_thread);
         let of_root = |row: &Row, command: Command| row.owner.path == "/" && !command.kernel_thread;
         let root_commands = busiest_commands(processes, of_root);
-        let hurt = |row: &&mut WaitReportRow| row.verdict.kind != VerdictKind::Quiet;
-        for row in self.rows.iter_mut().filter(hurt) {
-            if row.verdict.kind == VerdictKind::HurtByKernel {
+        for row in &mut self.rows {
+            if blames_kernel(row) {
                 row.settings.kernel_threads.clone_from(&kernel_threads);
             }
-            let is_root = |party: &Party| match party {
-                Party::Group(owner) => owner.path == "/",
-                _ => false,
-            };
-            if row.culprits.iter().any(|culprit| is_root(&culprit.party)) {
+            if blames_root(row) {
                 row.settings.root_commands.clone_from(&root_commands);
             }
         }
     }
+
+    /// Whether [`Self::name_commands`] has a row to complete.
+    pub fn blames_commands(&self) -> bool {
+        let mut rows = self.rows.iter();
+        rows.any(|row| blames_kernel(row) || blames_root(row))
+    }
+}
+
+fn blames_kernel(row: &WaitReportRow) -> bool {
+    row.verdict.kind == VerdictKind::HurtByKernel
+}
+
+/// Whether the row is hurt and the root group is one of its culprits.
+fn blames_root(row: &WaitReportRow) -> bool {
+    let is_root = |party: &Party| matches!(party, Party::Group(owner) if owner.path == "/");
+    row.verdict.kind != VerdictKind::Quiet && row.culprits.iter().any(|it| is_root(&it.party))
 }
 
 /// Returns the names of the busiest commands that `is_meant` accepts.

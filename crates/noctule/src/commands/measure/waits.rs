@@ -10,7 +10,7 @@ use super::disk_lines;
 use super::settings::Observed;
 use super::wait_answers;
 use super::wait_table;
-use crate::args::{By, WaitsArgs};
+use crate::args::{By, Names, WaitsArgs};
 use crate::commands::shared::columns::Choice;
 use crate::commands::shared::stat_table::lost;
 use crate::commands::shared::watch::{Output, Watched, watch};
@@ -31,7 +31,8 @@ pub(crate) fn run(args: &WaitsArgs, config: &Config) -> Result<u8> {
     let choice = Choice::new(&args.of.shape, &columns, level)?;
     let mut output = Output::beside(args.of.output.as_deref(), &args.of.command)?;
     let mut observed = None;
-    let answer = match Window::open(&args.of.source.recorded, args.duration, WINDOW)? {
+    let window = Window::open(&args.of.source.recorded, args.duration, WINDOW)?;
+    let answer = match &window {
         Some(window) => {
             let answer = window.answer_of_groups(&args.of.names)?;
             Window::need(&answer, FeatureId::CpuWaits)?;
@@ -49,6 +50,10 @@ pub(crate) fn run(args: &WaitsArgs, config: &Config) -> Result<u8> {
     // The settings at the time of a recording can no longer be read.
     if let Some((observed, processes)) = observed.zip(processes) {
         observed.settle(&mut report, level, &processes);
+    } else if let Some(window) = window.filter(|_| report.blames_commands()) {
+        // Only names need the processes of a recording.
+        let all = window.answer(Some(By::Process), &Names::default())?;
+        report.name_commands(&all.builder.report(Level::Process, false));
     }
     if args.json {
         let json = noctule_sinks::json::waits_json(&report, level);
