@@ -52,7 +52,7 @@ pub(crate) fn run(args: &WaitsArgs, config: &Config) -> Result<u8> {
         observed.settle(&mut report, level, &processes);
     } else if let Some(window) = window.filter(|_| report.blames_commands()) {
         // Only names need the processes of a recording.
-        let all = window.answer(Some(By::Process), &Names::default())?;
+        let all = window.answer(Some(By::Container), &Names::default())?;
         report.name_commands(&all.builder.report(Level::Process, false));
     }
     if args.json {
