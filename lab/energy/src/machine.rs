@@ -3,8 +3,8 @@
 use std::collections::HashMap;
 
 use noctule_model::{
-    Batch, ByPackage, CgroupId, CgroupRow, Counter, Counters, Energy, EnergySource, FeatureState,
-    Measured, Node, PackageRow, PackageUse, ProcessId, ProcessRow, Zone, ZoneKind, ZoneReading,
+    Batch, ByPackage, CgroupId, CgroupRow, Counter, Counters, Energy, Measured, Node, PackageRow,
+    PackageUse, ProcessId, ProcessRow, Zone, ZoneKind, ZoneReading,
 };
 
 /// The work of a process in a tick.
@@ -117,26 +117,10 @@ impl Machine {
         counters.extend(physics.siblings.then_some(Counter::SiblingBusy));
         let sockets = physics.sockets.len();
         let zone = |socket| Zone {
-            name: format!("package-{socket}"),
-            kind: ZoneKind::Package,
             socket: Some(socket as u32),
-            die: None,
-            source: EnergySource::Powercap,
-            parent: None,
-            resolution_uj: 61,
-            update_ns: 1_000_000,
-            path: String::new(),
+            ..Zone::powercap(ZoneKind::Package, &format!("package-{socket}"))
         };
-        let reading = ZoneReading {
-            energy_uj: 0,
-            before_ns: 0,
-            after_ns: 0,
-            gaps: 0,
-            lost_ns: 0,
-            failed_ns: 0,
-            state: FeatureState::On,
-            reason: None,
-        };
+        let reading = ZoneReading::of(0);
         Self {
             physics,
             batch: Batch {
