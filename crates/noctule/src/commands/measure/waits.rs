@@ -52,7 +52,7 @@ pub(crate) fn run(args: &WaitsArgs, config: &Config) -> Result<u8> {
         observed.settle(&mut report, level, &processes);
     } else if let Some(window) = window.filter(|_| report.blames_commands()) {
         // Only names need the processes of a recording.
-        let all = window.answer(Some(By::Container), &Names::default())?;
+        let all = window.answer(Some(By::Process), &Names::default())?;
         report.name_commands(&all.builder.report(Level::Process, false));
     }
     if args.json {
@@ -88,8 +88,9 @@ fn live(args: &WaitsArgs, config: &Config, observed: &mut Option<Observed>) -> R
         command: &args.of.command,
         window: WINDOW,
         limit: args.duration,
+        // Processes that end in the window count for the names of commands.
         detail: window::detail(
-            Some(By::Container),
+            Some(By::Process),
             &args.of.names,
             !args.of.command.is_empty(),
         ),
