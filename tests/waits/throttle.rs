@@ -7,9 +7,11 @@
 use std::thread;
 use std::time::Duration;
 
+use rustix::process::Pid;
 use serde_json::Value;
 
 use super::parts::assert_adds_up;
+use super::support::affinity::{last_cpu, pin};
 use super::support::cgroup::{Below, Group};
 use super::support::load::Load;
 use super::support::window::Window;
@@ -140,7 +142,15 @@ fn a_quota_of_the_parent_group_counts_too() {
     }
 }
 
-/// The thread repeatedly leaves a group with an exhausted quota in the middle of a throttle.
+/// Makes the scheduler of a CPU choose its next thread.
+fn reschedule(cpu: usize) {
+    let visitor = thread::spawn(move || pin(None, cpu));
+    visitor.join().expect("the CPU is online");
+}
+
+/// The thread repeatedly leaves a group with an exhausted quota in the middle of a throttle. A move
+/// to another group does not make an idle CPU reschedule. The thread would then wait for an idle
+/// CPU until the next interrupt, which is no throttling.
 #[test]
 fn a_throttle_counts_until_a_move_ends_it() {
     let _machine = support::shared_but(&[support::Part::LastCpu]);
@@ -150,11 +160,14 @@ fn a_throttle_counts_until_a_move_ends_it() {
     limited.limit(0.01);
     let free = Group::new("free").heavy();
     let load = Load::own(&free, "spin 1");
+    let cpu = last_cpu();
+    pin(Pid::from_raw(load.pid() as i32), cpu);
     let window = Window::of(&["waits", "--by", "cgroup"]);
     for _ in 0..10 {
         limited.add(load.pid());
         thread::sleep(Duration::from_millis(60));
         free.add(load.pid());
+        reschedule(cpu);
         thread::sleep(Duration::from_millis(5));
     }
     let answer = window.close().answer;
