@@ -151,12 +151,9 @@ impl Sockets {
             return;
         }
         if !self.told.replace(true) {
-            let namespaces::LeftOut { closed, late } = left;
             tracing::warn!(
                 "bytes of TCP connections in some network namespaces are counted only when the \
-                connections end: noctule may not enter the namespaces of {closed} processes \
-                (needs CAP_SYS_ADMIN and CAP_SYS_PTRACE), and had no time to walk {late} \
-                namespaces"
+                connections end: {left}"
             );
         }
     }

@@ -1,6 +1,7 @@
 //! Visits the network namespaces of all processes, because the TCP iterator shows one at a time.
 
 use std::collections::HashMap;
+use std::fmt;
 use std::fs::{self, File};
 use std::io;
 use std::os::fd::AsFd as _;
@@ -29,6 +30,27 @@ pub(super) struct LeftOut {
     pub(super) closed: usize,
     /// Number of namespaces skipped for lack of time.
     pub(super) late: usize,
+}
+
+impl fmt::Display for LeftOut {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { closed, late } = *self;
+        let joint = if closed > 0 && late > 0 { ", and " } else { "" };
+        if closed > 0 {
+            let processes = if closed == 1 { "process" } else { "processes" };
+            write!(
+                f,
+                "noctule may not enter the namespaces of {closed} {processes} (needs \
+                 CAP_SYS_ADMIN and CAP_SYS_PTRACE)"
+            )?;
+        }
+        f.write_str(joint)?;
+        if late > 0 {
+            let namespaces = if late == 1 { "namespace" } else { "namespaces" };
+            write!(f, "there was no time to read {late} {namespaces}")?;
+        }
+        Ok(())
+    }
 }
 
 /// Calls `visit` in each namespace, starting with the thread's own. The thread returns to its own
@@ -282,6 +304,24 @@ mod tests {
         fs::rename(proc.path().join("7"), proc.path().join("ended")).unwrap();
         put(proc.path(), 7, &second);
         assert_eq!(found(&mut processes, 0), [b]);
+    }
+
+    #[test]
+    fn warning_names_only_what_was_left_out() {
+        let text = |closed, late| LeftOut { closed, late }.to_string();
+        let rights = "(needs CAP_SYS_ADMIN and CAP_SYS_PTRACE)";
+        assert_eq!(
+            text(1, 0),
+            format!("noctule may not enter the namespaces of 1 process {rights}")
+        );
+        assert_eq!(text(0, 2), "there was no time to read 2 namespaces");
+        assert_eq!(
+            text(2, 1),
+            format!(
+                "noctule may not enter the namespaces of 2 processes {rights}, and there was no \
+                 time to read 1 namespace"
+            )
+        );
     }
 
     #[test]
