@@ -10,7 +10,7 @@
 #           decides anew. Nearly all traces over two languages are incomplete. A service that the trace lacks appears to
 #           take no time, and counts of spans by service cannot be compared for a trace.
 # Versions: @opentelemetry/sdk-trace-base 2.12.1 (npm), opentelemetry-sdk 1.45.2 (PyPI).
-# Source:   TraceIdRatioBasedSampler._accumulate in @opentelemetry/sdk-trace-base; TraceIdRatioBased.should_sample in
+# Source:   TraceIdRatioBasedSampler._accumulate in @opentelemetry/sdk-trace; TraceIdRatioBased.should_sample in
 #           opentelemetry/sdk/trace/sampling.py; OpenTelemetry specification, "Tracing SDK", "TraceIdRatioBased": the
 #           algorithm is a TODO.
 # Way out:  sample only at the root, with ParentBased in all other services, or in a collector.
