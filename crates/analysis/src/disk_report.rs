@@ -75,7 +75,6 @@ impl DiskReport {
         total
     }
 
-    /// Returns the use by one party.
     pub fn of(&self, party: &Party, level: Level) -> DiskUse {
         let mut users = self.users.iter();
         let own = users.find(|(user, _)| user.is(party, level));

@@ -27,7 +27,6 @@ pub enum Party {
 }
 
 impl Party {
-    /// Returns the party of a group.
     pub(crate) fn of(group: Group, owners: &IdMap<CgroupId, Arc<Owner>>) -> Self {
         match group {
             Group::Cgroup(id) => Self::Group(owner_of(owners.get(&id), id)),

@@ -21,7 +21,6 @@ pub struct Strip {
 pub struct StripStep {
     /// End of the step, since 1970.
     pub time_unix_ns: u64,
-    /// Length of the step.
     pub length_ns: u64,
     /// Time for which threads of the group ran.
     pub cpu_ns: u64,

@@ -538,7 +538,6 @@ impl Growth<'_> {
         })
     }
 
-    /// Returns the owners of all cgroups.
     fn owners(&self) -> IdMap<CgroupId, Arc<Owner>> {
         let rows = self.gone.cgroups(self.last);
         rows.map(|row| (row.id, owner_of(row.owner.as_ref(), row.id)))

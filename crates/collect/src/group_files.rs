@@ -34,7 +34,6 @@ impl GroupFiles {
         open(folder, flags, Mode::empty()).ok().map(GroupFolder)
     }
 
-    /// Returns the text of one file of a group.
     pub(crate) fn text(&self, path: &str, file: &str) -> Option<String> {
         self.open(path)?.text(file)
     }

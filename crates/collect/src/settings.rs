@@ -291,7 +291,6 @@ impl SettingFiles {
         busiest?.real_time
     }
 
-    /// Returns the CPUs that are online.
     pub fn online(&self) -> CpuNumbers {
         let file = self.root.join("sys/devices/system/cpu/online");
         let text = fs::read_to_string(file).unwrap_or_default();

@@ -294,7 +294,6 @@ impl Events {
         done.context("adding to the table of followed processes")
     }
 
-    /// Returns whether the process is followed.
     pub fn follows(&self, process: ProcessId) -> bool {
         let key = process.pid.to_ne_bytes();
         let start = self.lifecycle.maps.followed.lookup(&key, MapFlags::ANY);
@@ -501,7 +500,6 @@ impl Events {
         }
     }
 
-    /// Returns whether TCP is counted.
     pub fn counts_tcp(&self) -> bool {
         self.sockets.is_some()
     }

@@ -21,14 +21,12 @@ use crate::plain::{AttachedProgram, Held, LoadedProgram};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FunctionProbe {
     pub place: FunctionPlace,
-    /// Whether the probe is at the return.
     pub at_return: bool,
 }
 
 /// The location of a function.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum FunctionPlace {
-    /// A function of the kernel.
     Kernel {
         /// The symbol of the function.
         function: String,

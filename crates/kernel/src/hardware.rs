@@ -17,7 +17,6 @@ use crate::abi::CpuSlot;
 /// Number of counters in `struct cpu_slot` and in the `hardware` map.
 pub(crate) const SLOTS: usize = 4;
 
-/// A perf event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PerfEvent {
     /// A generic hardware event.
@@ -28,7 +27,6 @@ pub enum PerfEvent {
 }
 
 impl PerfEvent {
-    /// CPU cycles.
     pub const CYCLES: Self = Self::Hardware(HardwareEvent::CPU_CYCLES);
     /// Cycles of the reference clock.
     pub const REFERENCE_CYCLES: Self = Self::Hardware(HardwareEvent::REF_CPU_CYCLES);

@@ -89,7 +89,6 @@ pub struct Rejected {
     pub program: String,
     /// The verifier's log; empty if the program was rejected before verification.
     pub log: String,
-    /// The errno.
     pub errno: i32,
 }
 

@@ -24,7 +24,6 @@ const LOG_BYTES: usize = 1 << 20;
 /// Size of an instruction (`struct bpf_insn`).
 const INSN_BYTES: usize = 8;
 
-/// The kind of a map.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum PlainMapKind {
     /// Entries by index, each with one value that all CPUs share.
@@ -176,9 +175,7 @@ impl PlainMap {
 /// The kind of a program, which determines its context and the helpers that it may call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum PlainProgramKind {
-    /// A tracepoint of tracefs.
     Tracepoint,
-    /// A socket filter.
     SocketFilter,
     /// A perf event other than a tracepoint or a kprobe.
     PerfEvent,
@@ -216,7 +213,6 @@ pub struct PlainProgram<'a> {
 #[derive(Debug)]
 pub struct Refused {
     pub error: Error,
-    /// The errno.
     pub errno: i32,
     /// The verifier's log.
     pub log: String,
@@ -408,7 +404,6 @@ impl LoadedProgram {
         crate::cost::misses(&self.fd)
     }
 
-    /// Returns the descriptor of the program.
     pub(crate) fn descriptor(&self) -> RawFd {
         self.fd.as_raw_fd()
     }

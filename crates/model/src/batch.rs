@@ -209,7 +209,6 @@ impl CgroupRow {
 /// A process with all its threads.
 #[derive(Clone, Debug, Default)]
 pub struct ProcessRow {
-    /// The process.
     pub id: ProcessId,
     /// Thread-group id of the current parent. If the original parent has ended, this is the reaper.
     pub parent_pid: u32,
@@ -219,7 +218,6 @@ pub struct ProcessRow {
     pub cgroup: CgroupId,
     /// The owner of that cgroup, filled in by the identity step.
     pub owner: Option<Arc<Owner>>,
-    /// Whether the process is a kernel thread.
     pub kernel_thread: bool,
     /// Whether the process descends from the command that the agent follows, even if it was
     /// reparented.
@@ -244,7 +242,6 @@ pub struct ProcessRow {
 /// A cgroup: its own live and exited threads, excluding the threads of child cgroups.
 #[derive(Clone, Debug, Default)]
 pub struct CgroupRow {
-    /// The cgroup.
     pub id: CgroupId,
     /// The owner of the cgroup, filled in by the identity step.
     pub owner: Option<Arc<Owner>>,

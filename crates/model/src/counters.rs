@@ -109,7 +109,6 @@ impl Counter {
     pub const PREEMPTIONS: [Self; Preemptor::ALL.len()] =
         group!(Preemptor::ALL => Self::PreemptedBy);
 
-    /// Softirqs, by vector.
     pub const SOFTIRQS: [Self; SOFTIRQ_VECTORS.len()] =
         group!([0, 1, 2, 3, 4, 5, 6, 7, 8, 9] => Self::Softirq);
 

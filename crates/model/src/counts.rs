@@ -24,7 +24,6 @@ impl Cumulative for u64 {
 
 /// A kind of counter, with a position in [`Counts`].
 pub trait Countable: Copy {
-    /// Returns the position.
     fn position(self) -> usize;
 }
 

@@ -26,9 +26,7 @@ pub enum DiskUser {
 /// elapsed time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DiskUse {
-    /// Bytes read.
     pub read_bytes: u64,
-    /// Bytes written.
     pub written_bytes: u64,
     /// Number of reads.
     pub reads: u64,

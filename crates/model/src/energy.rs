@@ -86,7 +86,6 @@ pub enum Unread {
     Covered(String),
 }
 
-/// A reading of a zone.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ZoneReading {
     /// Energy since the agent first read the zone, in microjoules. The energy never decreases,

@@ -26,10 +26,8 @@ pub struct Event {
     pub what: What,
 }
 
-/// The process of an event.
 #[derive(Clone, Debug, PartialEq)]
 pub struct EventProcess {
-    /// The process.
     pub id: ProcessId,
     /// Wall-clock time at which the process started, in nanoseconds since 1970.
     pub start_unix_ns: u64,
@@ -131,12 +129,7 @@ pub enum What {
         limit_bytes: Option<u64>,
     },
     /// A change of a TCP socket.
-    Tcp {
-        /// The change.
-        change: TcpChange,
-        /// The socket.
-        socket: Socket,
-    },
+    Tcp { change: TcpChange, socket: Socket },
     /// A file was opened, or could not be opened.
     FileOpen {
         /// Full path. For a failed open, the requested path.
@@ -150,7 +143,6 @@ pub enum What {
     FileChange {
         /// Full path. It is the old path of a rename, and the path of the file for a hard link.
         path: FilePath,
-        /// The change.
         change: FileChange,
         /// The error (errno) of a failed change.
         error: Option<i32>,
@@ -169,7 +161,6 @@ pub enum What {
     },
 }
 
-/// A change of a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum FileChange {
     /// A name was removed. The file is deleted with its last name.
@@ -179,16 +170,12 @@ pub enum FileChange {
     },
     /// The file was renamed.
     Rename {
-        /// The new path.
         to: FilePath,
         /// Whether the file at the new path got the old path in exchange.
         exchanged: bool,
     },
     /// The file got an additional name.
-    HardLink {
-        /// The new path.
-        to: FilePath,
-    },
+    HardLink { to: FilePath },
     /// A symbolic link was created.
     SymbolicLink {
         /// The unresolved target.
@@ -241,7 +228,6 @@ impl FileChange {
 /// The parent of a process.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Parent {
-    /// The process.
     pub id: ProcessId,
     /// Wall-clock time at which the parent started, in nanoseconds since 1970.
     pub start_unix_ns: u64,
@@ -251,7 +237,6 @@ pub struct Parent {
 /// The state of a process after a successful exec. Ids are in the host's user namespace.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ExecContext {
-    /// The parent.
     pub parent: Option<Parent>,
     /// Command names of the grandparent and its ancestors, nearest first.
     pub ancestors: Vec<Comm>,
@@ -269,7 +254,6 @@ pub struct ExecContext {
     pub audit_session: Option<u32>,
     /// Name of the controlling terminal.
     pub tty: Option<Comm>,
-    /// The namespaces.
     pub namespaces: Vec<Namespace>,
     /// The working directory.
     pub directory: FilePath,
@@ -299,7 +283,6 @@ pub struct Namespace {
 /// A path as bytes, because Linux paths have no encoding.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FilePath {
-    /// The bytes.
     pub bytes: Vec<u8>,
     /// Whether the path was too long for the kernel side, so that only its last part is here.
     pub truncated: bool,
@@ -335,7 +318,6 @@ pub enum TcpChange {
     },
     /// An outgoing connection could not be established.
     ConnectFailed {
-        /// The reason.
         reason: ConnectError,
         /// The error that the application receives (errno); 0 if the application gave up.
         errno: i32,

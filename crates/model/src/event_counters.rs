@@ -40,7 +40,6 @@ named_values! {
 /// Counters whose events come from the same hooks, so that either all of them are measured or none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum EventFamily {
-    /// Processes.
     Processes,
     /// TCP connections and listeners.
     Tcp,
@@ -78,7 +77,6 @@ pub enum EventCounter {
     TcpBytesSent,
     /// Payload bytes received.
     TcpBytesReceived,
-    /// Files opened.
     FileOpens(FileMode),
     /// Failed attempts to open a file.
     FileOpenFailures,
@@ -138,7 +136,6 @@ impl EventCounter {
         }
     }
 
-    /// Returns the family of the counter.
     pub const fn family(self) -> EventFamily {
         match self {
             Self::ProcessStarts | Self::ProcessExits(_) | Self::OomKills => EventFamily::Processes,
@@ -192,7 +189,6 @@ impl std::ops::AddAssign<&Sockets> for Sockets {
 /// The events of a group or the node.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Events {
-    /// Counts of events.
     pub counters: EventCounters,
     /// Sockets open now. The value is not a difference of counters: it excludes sockets of removed
     /// cgroups, and includes sockets that are older than the counters.

@@ -21,7 +21,6 @@ named_values! {
 /// The status of a feature.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Feature {
-    /// The feature.
     pub id: FeatureId,
     /// Whether the feature works.
     pub state: FeatureState,
@@ -98,7 +97,6 @@ pub struct Loss {
 /// Cost of a BPF program, from the kernel's statistics, measured in short windows.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ProgramCost {
-    /// Name of the program.
     pub name: String,
     /// Run time within the windows, in nanoseconds.
     pub run_ns: u64,
@@ -111,7 +109,6 @@ pub struct ProgramCost {
 /// Fill level of a BPF map.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MapFill {
-    /// Name of the map.
     pub name: &'static str,
     /// Entries in use.
     pub entries: u64,

@@ -58,7 +58,6 @@ impl Histogram {
         }
     }
 
-    /// Returns the bucket of a value.
     pub const fn bucket(value: u64) -> usize {
         if value >> Self::MAX_BITS != 0 {
             return Self::BUCKETS - 1;

@@ -5,7 +5,6 @@ use crate::{ContainerRole, Owner, Subject};
 /// The level of a report's rows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Level {
-    /// A process.
     Process,
     /// A container. Cgroups outside containers appear as their unit or cgroup, so that all CPU time
     /// appears in some row.

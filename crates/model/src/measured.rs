@@ -33,7 +33,6 @@ impl Measured {
         Self(self.0 | bit(counter))
     }
 
-    /// Returns whether the counter is measured.
     pub fn has<K: Measurable>(self, counter: K) -> bool {
         self.0 & bit(counter) != 0
     }

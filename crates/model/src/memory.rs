@@ -41,7 +41,6 @@ pub struct MemoryUse {
 /// A memory limit that was reached in a window.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct MemoryLimit {
-    /// The limit.
     pub bytes: u64,
     /// Path of the group with the limit, if that is an ancestor or descendant instead of the group
     /// itself.

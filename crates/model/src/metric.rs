@@ -41,15 +41,11 @@ pub enum Kind {
 pub enum Unit {
     /// A count, with OpenTelemetry's name of the counted items.
     Count(&'static str),
-    /// Seconds.
     Seconds,
-    /// Bytes.
     Bytes,
-    /// Hertz.
     Hertz,
     /// A share from 0 to 1.
     Ratio,
-    /// Joules.
     Joules,
 }
 
@@ -143,7 +139,6 @@ pub struct Metric<S = Source> {
     pub name: &'static str,
     /// Type.
     pub kind: Kind,
-    /// Unit.
     pub unit: Unit,
     /// The metric's own labels, in addition to the labels of the level.
     pub labels: &'static [&'static str],

@@ -8,7 +8,6 @@ use crate::{AsleepThreads, BlockClass, MemoryUse, ThreadRoom, VerdictKind, Waiti
 /// the group's CPU demand: the time for which its threads ran or waited for a CPU.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Reason {
-    /// The verdict.
     pub kind: VerdictKind,
     /// Whether the window is still shorter than its full length.
     pub provisional: bool,
@@ -192,7 +191,6 @@ pub struct Affinity {
     pub idle: Option<(u32, f64)>,
 }
 
-/// A culprit.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ReasonCulprit {
     /// A name for people, which is not escaped.

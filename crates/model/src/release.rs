@@ -29,7 +29,6 @@ pub struct Releaser {
 pub struct ReleaseRow {
     /// The group that was blocked.
     pub victim: Group,
-    /// The class of the blocks.
     pub class: BlockClass,
     /// How the blocks ended.
     pub end: BlockEnd,

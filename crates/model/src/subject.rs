@@ -83,7 +83,6 @@ pub enum Blamed {
 /// How long a culprit made a subject wait.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SubjectBlame {
-    /// The culprit.
     pub culprit: Blamed,
     /// Time that the subject waited for the culprit since both are known, in nanoseconds. The time
     /// never decreases. If room is scarce, a pair without recent growth is dropped and restarts

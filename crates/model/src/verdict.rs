@@ -38,7 +38,6 @@ pub enum VerdictKind {
 }
 
 impl VerdictKind {
-    /// All kinds.
     pub const ALL: [Self; 15] = [
         Self::Quiet,
         Self::HurtByNeighbour,

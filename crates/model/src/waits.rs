@@ -113,7 +113,6 @@ impl std::ops::AddAssign<&Waiting> for Waiting {
 /// ([`crate::Batch::connects`]).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WaitRow {
-    /// The group that waited.
     pub group: Group,
     /// Waits since the agent started, in nanoseconds. A wait for a CPU ends each time a thread gets
     /// a CPU, however short the wait was. For connections, only established ones are included.

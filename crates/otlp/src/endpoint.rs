@@ -99,7 +99,6 @@ impl Endpoint {
         }
     }
 
-    /// Returns the path of a signal.
     pub(crate) fn path(&self, signal: Signal) -> String {
         match (self.protocol, signal) {
             (Protocol::Http, signal) => format!("{}/v1/{}", self.path, signal.name()),

@@ -34,7 +34,6 @@ pub enum Signal {
 }
 
 impl Signal {
-    /// All signals.
     pub const ALL: [Self; 2] = [Self::Metrics, Self::Logs];
 
     /// Returns the name in paths and labels.

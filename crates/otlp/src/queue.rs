@@ -19,7 +19,6 @@ pub enum Reason {
 }
 
 impl Reason {
-    /// All reasons.
     pub const ALL: [Self; 4] = [Self::QueueFull, Self::Refused, Self::Rejected, Self::Unsent];
 
     /// Returns the name in labels.

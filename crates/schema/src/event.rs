@@ -22,7 +22,6 @@ pub struct EventKind {
 }
 
 impl EventKind {
-    /// Returns the kind of an event.
     pub fn of(what: &What) -> &'static Self {
         let name = what.name();
         let found = KINDS.iter().find(|kind| kind.name == name);

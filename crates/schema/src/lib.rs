@@ -22,7 +22,6 @@ pub struct Field<T: 'static> {
     pub get: Get<T>,
 }
 
-/// Returns the value of a field.
 pub type Get<T> = for<'a> fn(&'a T) -> Option<Value<'a>>;
 
 /// Declares functions that return a field of one type.

@@ -38,7 +38,6 @@ pub struct UsageField {
     pub counter: Option<NamedCounter>,
 }
 
-/// The names of a counter.
 #[derive(Clone, Copy, Debug)]
 pub struct NamedCounter {
     pub counter: Counter,

@@ -45,7 +45,6 @@ impl<R> Entry<R> {
 }
 
 impl<R: Record> Entry<R> {
-    /// Reads all entries of a record batch.
     pub(crate) fn read(batch: &RecordBatch) -> ColumnResult<Vec<Self>> {
         Self::read_from(&Columns::of(batch))
     }

@@ -107,7 +107,6 @@ pub struct Span {
 }
 
 impl Span {
-    /// Creates a span.
     pub fn new(text: impl Into<String>, tone: Tone) -> Self {
         let text = text.into();
         Self { text, tone }
@@ -124,7 +123,6 @@ pub struct Cell {
 }
 
 impl Cell {
-    /// Creates a cell with one text.
     pub fn new(text: impl Into<String>, tone: Tone) -> Self {
         Self {
             spans: vec![Span::new(text, tone)],

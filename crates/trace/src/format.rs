@@ -15,7 +15,6 @@ pub struct EventFormat {
     /// `common_type` and the other fields of every event. BPF programs at a tracepoint cannot read
     /// these.
     pub common: Vec<Field>,
-    /// Fields of this event.
     pub fields: Vec<Field>,
     /// The unparsed text after `print fmt:`.
     pub print: String,

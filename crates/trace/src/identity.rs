@@ -23,7 +23,6 @@ const NAMES: [(&str, Identity); 4] = [
 ];
 
 impl Identity {
-    /// Returns the identity with this name.
     pub fn named(word: &str) -> Option<Self> {
         let entry = NAMES.iter().find(|(name, _)| *name == word);
         entry.map(|(_, identity)| *identity)

@@ -44,7 +44,6 @@ pub struct Scope<'a> {
 /// A reference to a kernel function in a filter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Function<'a> {
-    /// The function with this name.
     Named(&'a str),
     /// The function that contains this address.
     At(u64),

@@ -203,7 +203,6 @@ impl Session {
         Ok(sessions)
     }
 
-    /// Creates the maps of a table.
     fn with_maps(table: &Start<'_>, cpus: usize) -> Result<Self, SessionError> {
         let first = table.programs.first().map(|(program, _)| *program);
         let program = table.layout.or(first);

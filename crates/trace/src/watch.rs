@@ -68,7 +68,6 @@ pub struct Trigger {
     /// Number of the trigger in the command, which identifies its messages and its count.
     pub number: u16,
     pub action: Action,
-    /// Whether the trigger has a count.
     pub counted: bool,
     pub filter: Option<Condition>,
 }

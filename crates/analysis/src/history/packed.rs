@@ -35,11 +35,9 @@ pub struct PairPoint {
     pub victim: OwnerId,
     /// The owner that had the CPU during the wait.
     pub culprit: OwnerId,
-    /// The wait, in microseconds.
     pub wait_us: Micros,
 }
 
-/// Rows of a point.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct PointRows {
     /// Owners that ran or waited for a CPU, the busiest first.

@@ -353,7 +353,6 @@ fn report(measured: Measured) -> WaitReport {
     ReportBuilder::new(batch).waits(Level::Container, false, &crate::Thresholds::default())
 }
 
-/// Returns a report row with that verdict.
 fn judged(party: Party, kind: VerdictKind) -> WaitReportRow {
     let verdict = crate::Verdict {
         kind,

@@ -96,12 +96,10 @@ impl BlockedThreads {
         }
     }
 
-    /// Returns the blocked threads of the process.
     pub(super) fn of_process(&self, id: ProcessId) -> Blocked {
         self.processes.get(&id).copied().unwrap_or_default()
     }
 
-    /// Returns the blocked threads of the cgroup.
     pub(super) fn of_cgroup(&self, id: CgroupId) -> Blocked {
         self.cgroups.get(&id).copied().unwrap_or_default()
     }

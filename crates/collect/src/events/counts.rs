@@ -25,7 +25,6 @@ const UNUSED_NS: u64 = 60_000_000_000;
 /// another process still has open.
 const FORGOTTEN_NS: u64 = 600_000_000_000;
 
-/// The counters of events.
 pub(super) struct EventCounts {
     processes: Ledger<CgroupId, EventCounters>,
     tcp: Ledger<CgroupId, EventCounters>,

@@ -151,7 +151,6 @@ struct Known {
 
 #[derive(Clone, Copy)]
 enum Namespace {
-    /// Inode of the namespace.
     Inode(u64),
     /// The namespace file may not be read.
     Closed,

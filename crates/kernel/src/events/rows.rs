@@ -67,7 +67,6 @@ pub(super) fn take_bytes(table: &impl MapCore, key: &[u8]) -> Option<Vec<u8>> {
 pub struct CgroupCounts {
     /// Process events.
     pub processes: Option<ProcessCounts>,
-    /// TCP counts.
     pub tcp: Option<TcpCounts>,
     /// Histogram of the time to connect.
     pub connect_times: Option<ConnectTimes>,
@@ -81,7 +80,6 @@ pub struct DestinationCounts {
     pub cgroup: Option<CgroupId>,
     /// The peer; `None` for the sum of the cgroup's destinations that did not fit into the table.
     pub destination: Option<SocketAddr>,
-    /// The counts.
     pub counts: tcp::destination_row,
 }
 

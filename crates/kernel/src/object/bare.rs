@@ -14,7 +14,6 @@ use super::target::{Places, Target};
 use super::{LOG_BYTES, ObjectError, REASON, Rejected, STEPS, until_nul};
 use crate::error::{Context as _, Error, ErrorKind};
 
-/// A map to create.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BareMap {
     /// The map's name.

@@ -82,7 +82,6 @@ fn is_per_cpu(kind: MapType) -> bool {
     )
 }
 
-/// Returns the entries of a map.
 fn entries(map: &impl libbpf_rs::MapCore) -> Result<Vec<MapEntry>, String> {
     if let Some(why) = cannot_be_listed(map.map_type()) {
         return Err(why.to_owned());

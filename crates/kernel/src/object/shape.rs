@@ -41,8 +41,10 @@ pub enum Shape {
         /// Values of the enumerators, and their names.
         names: Vec<(i64, String)>,
     },
-    /// An array.
-    Array { element: Box<Shape>, count: usize },
+    Array {
+        element: Box<Shape>,
+        count: usize,
+    },
     /// A struct or union.
     Struct {
         /// Size in bytes.
@@ -56,7 +58,6 @@ pub enum Shape {
     },
 }
 
-/// A member of a struct.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Member {
     /// The member's name; empty for an anonymous struct or union, whose members belong to the

@@ -95,7 +95,6 @@ pub enum NoTarget {
 pub struct Places {
     /// The name of a network interface.
     pub interface: Option<String>,
-    /// The path of a cgroup.
     pub cgroup: Option<PathBuf>,
     /// The path of a network namespace.
     pub netns: Option<PathBuf>,

@@ -11,9 +11,7 @@ pub enum EventKind {
     ExecFailure,
     /// OOM kills.
     Oom,
-    /// Signals.
     Signal,
-    /// All TCP events.
     Tcp,
     /// Opens of files, and changes of file names and modes.
     File,
@@ -23,7 +21,6 @@ pub enum EventKind {
     Udp,
 }
 
-/// A set of event kinds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct EventKinds(u8);
 
@@ -44,7 +41,6 @@ impl EventKinds {
         Self(self.0 | 1 << kind as u8)
     }
 
-    /// Returns whether the kind is in the set.
     pub const fn has(self, kind: EventKind) -> bool {
         self.0 & 1 << kind as u8 != 0
     }

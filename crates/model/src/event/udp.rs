@@ -7,7 +7,6 @@ use super::Socket;
 pub struct DnsQuery {
     /// The socket. Its peer is the server that responded, or else the server that was asked first.
     pub socket: Socket,
-    /// The question.
     pub question: DnsQuestion,
     /// Number of attempts.
     pub attempts: u32,
@@ -50,7 +49,6 @@ pub struct UdpFlow {
     pub bytes_sent: u64,
     /// Payload bytes that the process read.
     pub bytes_received: u64,
-    /// Packets sent.
     pub packets_sent: u64,
     /// Packets that the process read.
     pub packets_received: u64,

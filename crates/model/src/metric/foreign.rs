@@ -24,7 +24,6 @@ pub enum ForeignExporter {
 pub enum ForeignSource {
     /// The sum of counters in nanoseconds, exported in seconds.
     Seconds(&'static [Counter]),
-    /// An event counter.
     Events(EventCounter),
     /// A counter of destinations, exported in seconds if it is in nanoseconds.
     Destination(DestinationCounter),
@@ -70,7 +69,6 @@ pub enum ForeignOffer {
 pub struct ForeignMetric {
     /// The exposed name; `*` stands for the part in which several names differ.
     pub name: &'static str,
-    /// The exporter.
     pub exporter: ForeignExporter,
     /// Type.
     pub kind: Kind,

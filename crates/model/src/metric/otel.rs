@@ -96,7 +96,6 @@ const AREAS: &[&str] = &[
 /// The OpenTelemetry form of a metric at a level.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OtelMetric {
-    /// Name.
     pub name: String,
     /// UCUM unit; the names of counted items are in braces.
     pub unit: &'static str,

@@ -50,7 +50,6 @@ impl Verdicts {
         settled
     }
 
-    /// Returns all windows.
     pub(super) fn rest(&mut self) -> Vec<Window> {
         self.0.drain(..).collect()
     }

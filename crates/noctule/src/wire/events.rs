@@ -25,7 +25,6 @@ const TREE_LOOKS: u32 = 16;
 enum Whose {
     All,
     Tree,
-    /// Groups with their owners.
     Groups(IdMap<CgroupId, Arc<Owner>>),
 }
 

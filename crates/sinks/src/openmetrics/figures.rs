@@ -19,7 +19,6 @@ pub(super) struct Figures {
 }
 
 impl Figures {
-    /// Returns the figures of a subject.
     pub(super) fn of_subject(row: &SubjectRow) -> Self {
         Self {
             counters: row.counters,

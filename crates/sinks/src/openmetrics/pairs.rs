@@ -37,7 +37,6 @@ pub(super) trait Relation {
     /// Returns whether the partner can have series.
     fn is_named(partner: &Self::Partner) -> bool;
 
-    /// Returns the partner as a subject, if it is one.
     fn subject(_: &Self::Partner) -> Option<&Subject> {
         None
     }

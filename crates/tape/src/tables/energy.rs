@@ -8,7 +8,6 @@ use super::status::keyed_by_place;
 use crate::column::{Word, record};
 
 record_of! {
-    /// The description of a zone.
     pub(crate) struct DescriptionRecord of Zone {
         name: String,
         kind: Word,
@@ -23,7 +22,6 @@ record_of! {
 }
 
 record_of! {
-    /// The reading of a zone.
     pub(crate) struct ReadingRecord of ZoneReading {
         energy_uj: u64,
         before_ns: u64,
@@ -37,7 +35,6 @@ record_of! {
 }
 
 record_of! {
-    /// The account of a zone.
     pub(crate) struct AccountRecord of ZoneAccount {
         total_uj: u64,
         idle_uj: u64,

@@ -103,7 +103,6 @@ impl NodeRecord {
 }
 
 record_of! {
-    /// The row of a package.
     pub(crate) struct PackageUseRecord of PackageRow {
         id: i32,
         cpus: u32,

@@ -104,7 +104,6 @@ record_of! {
 }
 
 in_order! {
-    /// A loss counter.
     LossRecord: CountRecord of Loss
 }
 

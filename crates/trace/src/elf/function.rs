@@ -210,7 +210,6 @@ fn candidate<'a>(symbol: &ElfSymbol64<'a, '_, Endianness>) -> Option<(&'a str, C
     Some((symbol.name().ok()?, candidate))
 }
 
-/// Returns the file offset of an address.
 fn offset(file: &File<'_>, address: u64) -> Option<u64> {
     file.segments().find_map(|segment| {
         let distance = address.checked_sub(segment.address())?;

@@ -80,7 +80,6 @@ pub(super) fn split_colons(text: &str, span: Span) -> Vec<Span> {
     parts
 }
 
-/// Returns the text at this span.
 pub(super) fn text_at(text: &str, span: Span) -> &str {
     text.get(span.range()).unwrap_or_default()
 }

@@ -20,7 +20,6 @@ pub(super) struct Machine<'a> {
 }
 
 impl<'a> Machine<'a> {
-    /// Creates a machine for this record.
     pub(super) fn new(print: &'a Print, record: &'a [u8]) -> Self {
         Self {
             print,

@@ -16,7 +16,6 @@ pub(super) struct Spec {
     pub(super) left: bool,
     /// `+`.
     pub(super) plus: bool,
-    /// A space.
     pub(super) space: bool,
     /// `#`.
     pub(super) alternative: bool,

@@ -207,7 +207,6 @@ impl Resolver<'_> {
         fits
     }
 
-    /// Resolves a part of the key and its column.
     fn key(&mut self, expr: &Expr) -> Option<(Part, KeyColumn)> {
         let (operand, modifier) = match &expr.kind {
             ExprKind::Modified(inner, modifier) => (&**inner, Some(modifier)),

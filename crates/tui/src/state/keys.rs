@@ -11,7 +11,6 @@ use crate::table::View;
 /// The part of the screen that receives keys.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Mode {
-    /// The table.
     #[default]
     Table,
     /// The input line of the filter.
@@ -20,7 +19,6 @@ pub(crate) enum Mode {
     Goto,
     /// The pane of one row.
     Detail,
-    /// The help.
     Help,
     /// The matrix of victims and culprits.
     Blame,

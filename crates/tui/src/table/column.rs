@@ -25,7 +25,6 @@ pub enum View {
 }
 
 impl View {
-    /// All views.
     pub(crate) const ALL: [Self; 4] = [Self::Overview, Self::Use, Self::Waits, Self::Energy];
 }
 
@@ -185,7 +184,6 @@ impl Column {
         !matches!(self.cell, Cell::Lengths | Cell::Causes)
     }
 
-    /// Returns the alignment of the column.
     pub(crate) fn align(&self) -> Align {
         match self.cell {
             Cell::Number(..) => Align::Right,

@@ -169,7 +169,6 @@ pub(super) fn read(meters: &mut Meters) -> Option<Energy> {
     meters.read(&Node::default(), 0)
 }
 
-/// Returns the reading of the zone with that name.
 pub(super) fn reading<'a>(energy: &'a Energy, name: &str) -> &'a ZoneReading {
     let at = energy.zones.iter().position(|zone| zone.name == name);
     &energy.readings[at.expect("the zone is there")]

@@ -181,7 +181,6 @@ fn containing(text: &str, owners: &[Arc<Owner>]) -> Vec<Subject> {
     found.into_values().collect()
 }
 
-/// Returns the levels at which the owner has this name.
 fn levels(name: &str, path: &str, owner: &Owner) -> Vec<Level> {
     let mut levels = Vec::new();
     if owner.path == path || owner.short_path() == name {

@@ -108,7 +108,6 @@ trait Reader {
     fn events(&mut self, events: &[Event]) -> Result<()>;
 }
 
-/// Reads the stretches into the reader.
 fn read<R: Reader>(tape: &Tape, stretches: &[Stretch], reader: &mut R) -> Result<Vec<Damage>> {
     let mut damages = Vec::new();
     for stretch in stretches {
