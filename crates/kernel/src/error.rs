@@ -1,4 +1,3 @@
-use std::fmt;
 use std::path::Path;
 
 use rustix::fs::{Access, AtFlags, CWD, accessat};
@@ -19,7 +18,8 @@ pub enum ErrorKind {
 }
 
 /// An error with its context.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
+#[error("{context}")]
 pub struct Error {
     kind: ErrorKind,
     context: String,
@@ -55,18 +55,6 @@ impl Error {
 
 /// Advice if a kernel rejects a program that it should accept.
 pub(crate) const REPORT: &str = "report this as a bug, with the kernel release (uname -r)";
-
-impl fmt::Display for Error {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.context)
-    }
-}
-
-impl std::error::Error for Error {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        self.source.as_ref().map(|e| e.as_ref() as _)
-    }
-}
 
 /// Adds context to an error of libbpf or of the system.
 pub(crate) trait Context<T> {

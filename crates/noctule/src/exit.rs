@@ -19,60 +19,32 @@ pub(crate) const NO_PROGRAM: u8 = 126;
 pub(crate) const NO_COMMAND: u8 = 127;
 
 /// The followed command could not be started.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
+#[error("{words}")]
 pub(crate) struct NotStarted {
     pub(crate) code: u8,
     pub(crate) words: String,
 }
 
-impl std::fmt::Display for NotStarted {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(&self.words)
-    }
-}
-
-impl std::error::Error for NotStarted {}
-
 /// Wrong arguments or configuration. The message contains the location of the error.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
 pub(crate) struct Usage(pub(crate) String);
-
-impl std::fmt::Display for Usage {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl std::error::Error for Usage {}
 
 /// An event to which this command's programs cannot be attached. The command's other events are
 /// unaffected.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
 pub(crate) struct NotForPrograms(pub(crate) String);
 
-impl std::fmt::Display for NotForPrograms {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl std::error::Error for NotForPrograms {}
-
 /// A failure with a message of several lines. Untrusted text in the message is already escaped.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
+#[error("{text}")]
 pub(crate) struct Explained {
     pub(crate) text: String,
     /// Whether the cause is missing privileges or kernel support.
     pub(crate) not_allowed: bool,
 }
-
-impl std::fmt::Display for Explained {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(&self.text)
-    }
-}
-
-impl std::error::Error for Explained {}
 
 /// Prints the error with its causes and returns the exit code. A broken pipe counts as success,
 /// because the reader has closed the output on purpose.

@@ -1,7 +1,5 @@
 //! The address of the receiver.
 
-use std::fmt;
-
 use hyper::Uri;
 
 use crate::Signal;
@@ -30,16 +28,9 @@ pub struct Endpoint {
 }
 
 /// Why an address cannot be used as an endpoint.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
 pub struct UnusableEndpoint(pub &'static str);
-
-impl fmt::Display for UnusableEndpoint {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.0)
-    }
-}
-
-impl std::error::Error for UnusableEndpoint {}
 
 impl Endpoint {
     /// Parses `http://HOST[:PORT][/PATH]`, or the same with `https`.

@@ -5,7 +5,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 /// A recording that cannot be written or read at all.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
+#[error("{words}")]
 pub struct Error {
     words: String,
     source: Option<io::Error>,
@@ -38,18 +39,6 @@ impl Error {
             kind,
             Some(io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
         )
-    }
-}
-
-impl fmt::Display for Error {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.words)
-    }
-}
-
-impl std::error::Error for Error {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        self.source.as_ref().map(|source| source as _)
     }
 }
 

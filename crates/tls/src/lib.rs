@@ -3,9 +3,6 @@
 //! The HTTP server (`noctule-web`) and the client of an OpenTelemetry receiver (`noctule-otlp`)
 //! read the same kinds of files. Both report defects with the same messages.
 
-use std::error::Error;
-use std::fmt;
-
 use rustls::RootCertStore;
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
@@ -24,7 +21,8 @@ pub enum TlsPart {
 }
 
 /// Why TLS cannot be set up. The text quotes nothing from a file.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{words}")]
 pub struct TlsError {
     /// The unusable part.
     pub part: TlsPart,
@@ -52,14 +50,6 @@ impl TlsError {
         }
     }
 }
-
-impl fmt::Display for TlsError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.words)
-    }
-}
-
-impl Error for TlsError {}
 
 /// Reads the agent's certificate and the intermediate certificates that follow it.
 pub fn chain(pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, TlsError> {

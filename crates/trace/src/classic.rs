@@ -6,8 +6,6 @@
 mod check;
 mod text;
 
-use std::fmt;
-
 /// An instruction (`struct sock_filter`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct ClassicInsn {
@@ -28,20 +26,13 @@ pub struct Classic {
 }
 
 /// The reason why a filter is invalid.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("instruction {at}: {problem}")]
 pub struct ClassicError {
     /// Index of the instruction, from 0.
     pub at: usize,
     pub problem: &'static str,
 }
-
-impl fmt::Display for ClassicError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "instruction {}: {}", self.at, self.problem)
-    }
-}
-
-impl std::error::Error for ClassicError {}
 
 impl Classic {
     /// Returns the instructions.

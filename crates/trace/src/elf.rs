@@ -12,8 +12,6 @@ mod legacy;
 #[cfg(test)]
 mod tests;
 
-use std::fmt;
-
 use object::elf::{ELFMAG, EM_BPF, ET_REL, FileHeader64};
 use object::read::elf::{ElfFile64, FileHeader as _};
 use object::{
@@ -33,54 +31,31 @@ pub enum Convention {
 }
 
 /// The reason why a file is not a usable object.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ElfProblem {
-    /// The file does not start with the ELF magic.
+    #[error("is not an ELF file: expected an object from clang -target bpf -c")]
     NotElf,
     /// The file ends in the middle of its headers or of a section.
+    #[error("is damaged or truncated: {0}")]
     Truncated(String),
-    /// The file is for another architecture (ELF machine number).
+    #[error("is for ELF machine {0}, not for BPF: compile with clang -target bpf")]
     OtherMachine(u16),
-    /// The file has the other byte order.
+    #[error("has the wrong byte order: compile with clang -target bpf on, or for, this machine")]
     OtherByteOrder,
-    /// The file is an executable or a library, not an object.
+    /// The file is an executable or a library.
+    #[error("is already linked: expected an object (clang -c)")]
     NotAnObject,
-    /// The object has no program.
+    #[error("has no program: no section with instructions")]
     NoProgram,
-    /// The size of a program is not a multiple of eight bytes.
+    #[error("has a program whose size is not a multiple of eight bytes: section {0}")]
     OddProgram(String),
     /// A map definition is invalid.
+    #[error("{0}")]
     BadMap(String),
     /// A relocation refers to something missing, or has an unsupported type.
+    #[error("{0}")]
     BadRelocation(String),
 }
-
-impl fmt::Display for ElfProblem {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::NotElf => {
-                f.write_str("is not an ELF file: expected an object from clang -target bpf -c")
-            }
-            Self::Truncated(what) => write!(f, "is damaged or truncated: {what}"),
-            Self::OtherMachine(number) => write!(
-                f,
-                "is for ELF machine {number}, not for BPF: compile with clang -target bpf"
-            ),
-            Self::OtherByteOrder => f.write_str(
-                "has the wrong byte order: compile with clang -target bpf on, or for, this machine",
-            ),
-            Self::NotAnObject => f.write_str("is already linked: expected an object (clang -c)"),
-            Self::NoProgram => f.write_str("has no program: no section with instructions"),
-            Self::OddProgram(section) => write!(
-                f,
-                "has a program whose size is not a multiple of eight bytes: section {section}"
-            ),
-            Self::BadMap(words) | Self::BadRelocation(words) => f.write_str(words),
-        }
-    }
-}
-
-impl std::error::Error for ElfProblem {}
 
 /// Returns the format of an object.
 ///

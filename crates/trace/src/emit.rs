@@ -19,8 +19,6 @@ mod tests;
 mod text;
 pub mod watch;
 
-use std::fmt;
-
 use crate::asm::{Assembler, Code, Helper, Jump, Label, Operand, Reg, TooFar, Width};
 use crate::buckets;
 use crate::probe::Probe;
@@ -85,35 +83,23 @@ pub struct Emitted {
 }
 
 /// The reason why a program cannot be compiled.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum EmitError {
     /// An expression needs too many registers.
+    #[error("the expression is nested too deeply")]
     TooDeep,
+    #[error("the program is too long")]
     TooLong,
-    /// A program cannot read the field.
+    #[error("a program cannot read this field")]
     Unreadable,
     /// A key or a row exceeds the size limit of per-CPU map values.
+    #[error("a key or a row is larger than 32 KiB")]
     TooLarge,
-    /// Only tracepoints and functions can form a pair with a latency.
+    #[error("latency can only be measured between tracepoints or functions")]
     NoPair,
-    /// Synthetic events trigger each other too deeply.
+    #[error("synthetic events are nested more than three levels deep")]
     TooManyLevels,
 }
-
-impl fmt::Display for EmitError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::TooDeep => "the expression is nested too deeply",
-            Self::TooLong => "the program is too long",
-            Self::Unreadable => "a program cannot read this field",
-            Self::NoPair => "latency can only be measured between tracepoints or functions",
-            Self::TooLarge => "a key or a row is larger than 32 KiB",
-            Self::TooManyLevels => "synthetic events are nested more than three levels deep",
-        })
-    }
-}
-
-impl std::error::Error for EmitError {}
 
 impl From<TooFar> for EmitError {
     fn from(_: TooFar) -> Self {

@@ -3,8 +3,6 @@
 //! Offset, size and signedness always come from this file and never from C types, because the C
 //! type can be misleading. For example, a `pid_t` in the event of a system call has eight bytes.
 
-use std::fmt;
-
 /// The layout of an event's record.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct EventFormat {
@@ -75,24 +73,13 @@ pub enum FieldKind {
 }
 
 /// An error: a line of a format file cannot be parsed.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("line {line} of the event's format: {problem}")]
 pub struct FormatError {
     /// Line number, from 1.
     pub line: usize,
     pub problem: &'static str,
 }
-
-impl fmt::Display for FormatError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "line {} of the event's format: {}",
-            self.line, self.problem
-        )
-    }
-}
-
-impl std::error::Error for FormatError {}
 
 impl EventFormat {
     /// Parses the `format` file of an event of this system, and keeps only the fields that programs

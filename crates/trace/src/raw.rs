@@ -8,8 +8,6 @@ mod scan;
 mod tests;
 mod text;
 
-use std::fmt;
-
 use crate::classic::{Classic, ClassicError};
 use crate::elf::LegacyMap;
 use crate::source::Problem;
@@ -41,9 +39,9 @@ pub struct Instructions {
 }
 
 /// The reason why a file cannot be read.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RawError {
-    /// A line of the text is invalid.
+    #[error("line {number}: {}", problem.show(text).trim_end())]
     Line {
         /// Line number, from 1.
         number: u32,
@@ -52,30 +50,15 @@ pub enum RawError {
         problem: Problem,
     },
     /// The classic instructions are not a valid filter.
+    #[error("{0}")]
     Classic(ClassicError),
-    /// The bytes are not valid instructions.
+    #[error("byte {at}: {problem}")]
     Bytes {
         /// Offset of the first invalid byte.
         at: usize,
         problem: &'static str,
     },
 }
-
-impl fmt::Display for RawError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Line {
-                number,
-                text,
-                problem,
-            } => write!(f, "line {number}: {}", problem.show(text).trim_end()),
-            Self::Classic(error) => error.fmt(f),
-            Self::Bytes { at, problem } => write!(f, "byte {at}: {problem}"),
-        }
-    }
-}
-
-impl std::error::Error for RawError {}
 
 /// Reads a file of instructions. A file with control characters contains bytes rather than text. A
 /// text with a leading instruction count or braces contains classic instructions rather than

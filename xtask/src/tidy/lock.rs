@@ -12,6 +12,9 @@ use crate::tree::Tree;
 
 const LOCK: &str = "Cargo.lock";
 
+/// Direct dependencies that only derive traits: they have no types that two versions could mix.
+const DERIVES: &[&str] = &["thiserror"];
+
 /// The lock file must be committed, so that everyone builds the same versions.
 pub(super) fn committed(tree: &Tree) -> Vec<Finding> {
     if tree.get(LOCK).is_some_and(|file| file.tracked) {
@@ -30,6 +33,7 @@ pub(super) fn versions(tree: &Tree) -> Vec<Finding> {
     let locked = locked(tree);
     let twice = direct(tree)
         .into_iter()
+        .filter(|name| !DERIVES.contains(&name.as_str()))
         .filter_map(|name| Some((locked.get(&name).filter(|v| v.len() > 1)?, name)));
     twice
         .map(|(versions, name)| {

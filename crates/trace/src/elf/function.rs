@@ -1,7 +1,6 @@
 //! Finds functions in executables and libraries, and the location of their code.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt;
 
 use object::elf::{
     EM_AARCH64, EM_X86_64, R_AARCH64_IRELATIVE, R_X86_64_IRELATIVE, SHF_ALLOC, STT_GNU_IFUNC,
@@ -40,28 +39,18 @@ pub struct IndirectFunction {
 }
 
 /// The reason why a function was not found.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NoFunction {
     /// No symbol has the name. Contains the closest name, if one is close enough.
+    #[error("{}", .0.as_ref().map_or("there is no such symbol".into(), |near| format!("did you mean {near}?")))]
     Unknown(Option<String>),
-    /// The function does not have the requested version. Contains the existing versions.
+    /// The function does not have the requested version.
+    #[error("available versions: {}", .0.join(", "))]
     UnknownVersion(Vec<String>),
     /// Several functions have the name. Contains the version of each, or `0xOFFSET`.
+    #[error("there are several: {}", .0.join(", "))]
     Ambiguous(Vec<String>),
 }
-
-impl fmt::Display for NoFunction {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Unknown(None) => f.write_str("there is no such symbol"),
-            Self::Unknown(Some(near)) => write!(f, "did you mean {near}?"),
-            Self::UnknownVersion(all) => write!(f, "available versions: {}", all.join(", ")),
-            Self::Ambiguous(all) => write!(f, "there are several: {}", all.join(", ")),
-        }
-    }
-}
-
-impl std::error::Error for NoFunction {}
 
 /// A symbol with the requested name.
 struct Candidate {
