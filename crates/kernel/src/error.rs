@@ -56,18 +56,42 @@ impl Error {
 /// Advice if a kernel rejects a program that it should accept.
 pub(crate) const REPORT: &str = "report this as a bug, with the kernel release (uname -r)";
 
-/// Adds context to an error of libbpf or of the system.
+/// An error of libbpf or of the system.
+pub(crate) trait Cause {
+    fn context(self, context: impl Into<String>) -> Error;
+}
+
+/// Adds context to the error of a result.
 pub(crate) trait Context<T> {
     fn context(self, context: impl Into<String>) -> Result<T, Error>;
 }
 
-impl<T> Context<T> for Result<T, libbpf_rs::Error> {
+impl<T, E: Cause> Context<T> for Result<T, E> {
     fn context(self, context: impl Into<String>) -> Result<T, Error> {
-        self.map_err(|source| Error {
-            kind: kind(&source),
-            context: context.into() + &without_types(&source, Path::new(VMLINUX)),
-            source: Some(Box::new(source)),
-        })
+        self.map_err(|error| error.context(context))
+    }
+}
+
+impl Cause for libbpf_rs::Error {
+    fn context(self, context: impl Into<String>) -> Error {
+        Error {
+            kind: kind(&self),
+            context: context.into() + &without_types(&self, Path::new(VMLINUX)),
+            source: Some(Box::new(self)),
+        }
+    }
+}
+
+impl Cause for std::io::Error {
+    fn context(self, context: impl Into<String>) -> Error {
+        Error {
+            kind: match self.kind() {
+                std::io::ErrorKind::PermissionDenied => ErrorKind::Privileges,
+                _ => ErrorKind::Other,
+            },
+            context: context.into(),
+            source: Some(Box::new(self)),
+        }
     }
 }
 
@@ -81,19 +105,6 @@ fn without_types(error: &libbpf_rs::Error, file: &Path) -> String {
     match accessat(CWD, file, Access::READ_OK, AtFlags::EACCESS) {
         Ok(()) => " (libbpf did not find the kernel's BTF, or the function in it)".to_owned(),
         Err(error) => format!(" ({}: {error})", file.display()),
-    }
-}
-
-impl<T> Context<T> for std::io::Result<T> {
-    fn context(self, context: impl Into<String>) -> Result<T, Error> {
-        self.map_err(|source| Error {
-            kind: match source.kind() {
-                std::io::ErrorKind::PermissionDenied => ErrorKind::Privileges,
-                _ => ErrorKind::Other,
-            },
-            context: context.into(),
-            source: Some(Box::new(source)),
-        })
     }
 }
 

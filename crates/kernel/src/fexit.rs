@@ -1,13 +1,12 @@
 //! Tests whether the kernel supports programs at function return.
 
-use std::io;
 use std::ptr;
 
 use libbpf_rs::libbpf_sys as sys;
 
 use crate::error::{Context as _, Error};
 use crate::facts::Facts;
-use crate::plain::owned;
+use crate::object::owned;
 
 /// Loads a minimal program at the return of the function. If the fexit programs of an object are
 /// rejected, the object is loaded again without them, which costs a full attempt. This test avoids
@@ -47,8 +46,7 @@ pub(crate) fn probe(function: &str, facts: &Facts) -> Result<(), Error> {
             &raw mut options,
         )
     };
-    let loaded = owned(fd).map_err(io::Error::from_raw_os_error);
-    loaded
+    owned(fd)
         .map(drop)
         .context(format!("loading a program at the return of {function}"))
 }

@@ -23,6 +23,7 @@ pub mod fuzzing;
 mod hardware;
 mod heap;
 mod inherited;
+mod instructions;
 mod iterator;
 mod kernel_types;
 mod loss;

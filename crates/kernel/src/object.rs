@@ -31,7 +31,7 @@ pub use shape::{Member, Shape};
 pub use socket::ClassicInsn;
 pub use target::{NoTarget, Places, SECTIONS, Target};
 
-use crate::error::{Context as _, Error, ErrorKind};
+use crate::error::{Cause, Context as _, Error, ErrorKind};
 
 /// Size of the verifier log per program. Pages that are never written take no memory.
 const LOG_BYTES: usize = 16 << 20;
@@ -283,9 +283,8 @@ fn load_logged(mut object: OpenObject, level: Option<u32>) -> Result<LoadedObjec
         Ok(object) => Ok(LoadedObject { object }),
         Err(error) => {
             let refused = refused(&logs, &said);
-            let error = Err::<(), _>(error).context("loading the object").err();
             Err(ObjectError {
-                error: error.unwrap_or_else(|| Error::new(ErrorKind::Other, "")),
+                error: Cause::context(error, "loading the object"),
                 said,
                 refused,
             })
@@ -325,7 +324,7 @@ fn errno(name: &str) -> i32 {
     found.map_or(0, |(_, number)| *number)
 }
 
-fn until_nul(bytes: &[u8]) -> String {
+pub(crate) fn until_nul(bytes: &[u8]) -> String {
     let end = bytes
         .iter()
         .position(|byte| *byte == 0)
@@ -536,7 +535,7 @@ fn kprobe(
 }
 
 /// Converts the result of a libbpf function to a descriptor.
-fn owned(fd: RawFd) -> io::Result<OwnedFd> {
+pub(crate) fn owned(fd: RawFd) -> io::Result<OwnedFd> {
     if fd < 0 {
         return Err(io::Error::from_raw_os_error(-fd));
     }

@@ -6,7 +6,7 @@ use std::path::Path;
 use perf_event::events::{Hardware, Software};
 use perf_event::{Builder, Counter};
 
-use crate::error::{Context, Error, ErrorKind};
+use crate::error::{Cause as _, Error, ErrorKind};
 use crate::facts;
 use crate::plain::{AttachedProgram, LoadedProgram};
 
@@ -172,10 +172,7 @@ impl PerfProbe {
                 );
                 Error::new(ErrorKind::Kernel, words)
             }
-            _ => Err::<(), _>(error)
-                .context(words)
-                .err()
-                .unwrap_or_else(|| Error::new(ErrorKind::Other, words)),
+            _ => error.context(words),
         }
     }
 }

@@ -3,18 +3,18 @@
 
 mod ring;
 
-use std::ffi::CString;
 use std::io;
 use std::ops::AddAssign;
-use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
 
 use libbpf_rs::{MapCore, MapFlags, MapHandle, MapType};
 use perf_event::Builder;
 use perf_event::events::Tracepoint;
 
-use crate::error::{Context, Error, ErrorKind};
+use crate::error::{Cause as _, Context as _, Error};
 use crate::facts;
-use crate::object::{REASON, STEPS};
+use crate::instructions::Instructions;
+use crate::object::owned;
 use crate::tracefs::Tracefs;
 
 pub use ring::PlainRing;
@@ -300,90 +300,46 @@ impl AttachedProgram {
 }
 
 impl PlainProgram<'_> {
-    /// Loads the program. The verifier log is requested only after a rejection, because a log of
-    /// every step takes longer than the verification.
+    /// Loads the program.
     ///
     /// # Errors
     ///
     /// Fails if the kernel rejects the program.
     pub fn load(&self) -> Result<LoadedProgram, Refused> {
-        self.load_logged(None).or_else(|error| {
-            let mut log = vec![0; LOG_BYTES];
-            let again = self.load_logged(Some((STEPS, log.as_mut_slice())));
-            let again = again.or_else(|error| {
-                if error != libc::ENOSPC {
-                    return Err(error);
-                }
-                log.fill(0);
-                self.load_logged(Some((REASON, log.as_mut_slice())))
-            });
-            match again {
-                // The second attempt may succeed, for example if memory was short at the first.
-                Ok(loaded) => Ok(loaded),
-                Err(_) => {
-                    let end = log.iter().position(|byte| *byte == 0).unwrap_or(log.len());
-                    let log = String::from_utf8_lossy(&log[..end]).into_owned();
-                    let errno = error;
-                    let error = io::Error::from_raw_os_error(errno);
-                    let error = Err::<(), _>(error).context("loading a BPF program");
-                    let error = error
-                        .err()
-                        .unwrap_or_else(|| Error::new(ErrorKind::Other, ""));
-                    Err(Refused { error, errno, log })
-                }
+        let mut insns = self.insns.to_vec();
+        let loaded = self.set_maps(&mut insns).and_then(|()| {
+            Instructions {
+                kind: self.kind.of_libbpf(),
+                attach: 0,
+                name: self.name,
+                license: "Dual BSD/GPL",
+                kernel_version: 0,
+                insns: &insns,
+                log_bytes: LOG_BYTES,
             }
+            .load()
+        });
+        let loaded = loaded.map(|fd| LoadedProgram { fd });
+        loaded.map_err(|(error, log)| Refused {
+            errno: error.raw_os_error().unwrap_or(0),
+            error: error.context("loading a BPF program"),
+            log,
         })
     }
 
-    /// Returns the errno on failure.
-    fn load_logged(&self, log: Option<(u32, &mut [u8])>) -> Result<LoadedProgram, i32> {
-        use libbpf_rs::libbpf_sys as sys;
-
-        let mut insns = self.insns.to_vec();
+    /// Writes the descriptors of the maps into the instructions that load them.
+    fn set_maps(&self, insns: &mut [[u8; INSN_BYTES]]) -> Result<(), (io::Error, String)> {
         for &(at, map) in self.loads {
             let map = self.maps.get(map as usize).copied().flatten();
             let fd = map.map(|map| map.handle.as_fd().as_raw_fd());
             let (Some(insn), Some(fd)) = (insns.get_mut(at), fd) else {
-                return Err(rustix::io::Errno::INVAL.raw_os_error());
+                let invalid = io::Error::from_raw_os_error(libc::EINVAL);
+                return Err((invalid, String::new()));
             };
             insn[4..].copy_from_slice(&fd.to_ne_bytes());
         }
-        let name = CString::new(self.name).unwrap_or_default();
-        let mut options = sys::bpf_prog_load_opts {
-            sz: size_of::<sys::bpf_prog_load_opts>() as _,
-            ..Default::default()
-        };
-        if let Some((level, log)) = log {
-            options.log_level = level;
-            options.log_size = u32::try_from(log.len()).unwrap_or(u32::MAX);
-            options.log_buf = log.as_mut_ptr().cast();
-        }
-        #[allow(unsafe_code, reason = "libbpf-rs loads only whole objects")]
-        // SAFETY: all pointers are to memory that lives for the call: two strings with their NUL,
-        // whole instructions of eight bytes, and options that contain their size. libbpf passes the
-        // address of the instructions on to the kernel and needs no alignment.
-        let fd = unsafe {
-            sys::bpf_prog_load(
-                self.kind.of_libbpf(),
-                name.as_ptr(),
-                c"Dual BSD/GPL".as_ptr(),
-                insns.as_ptr().cast(),
-                insns.len() as _,
-                &raw mut options,
-            )
-        };
-        owned(fd).map(|fd| LoadedProgram { fd })
+        Ok(())
     }
-}
-
-/// Converts the result of a libbpf function to a descriptor or an errno.
-pub(crate) fn owned(fd: RawFd) -> Result<OwnedFd, i32> {
-    if fd < 0 {
-        return Err(-fd);
-    }
-    #[allow(unsafe_code, reason = "libbpf returns a plain number")]
-    // SAFETY: the descriptor was just created, and nothing else owns it.
-    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
 /// Waits until every program that is running now has ended, on all CPUs.

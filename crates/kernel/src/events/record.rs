@@ -284,26 +284,19 @@ fn socket_change(kind: process::event_kind, bytes: &[u8]) -> Option<What> {
 
 const _: () = {
     use tcp::connect_error as abi;
-    assert!(matches!(
-        ConnectError::ALL[abi::CONNECT_REFUSED.0 as usize],
-        ConnectError::Refused
-    ));
-    assert!(matches!(
-        ConnectError::ALL[abi::CONNECT_TIMEOUT.0 as usize],
-        ConnectError::Timeout
-    ));
-    assert!(matches!(
-        ConnectError::ALL[abi::CONNECT_ABANDONED.0 as usize],
-        ConnectError::Abandoned
-    ));
-    assert!(matches!(
-        ConnectError::ALL[abi::CONNECT_UNREACHABLE.0 as usize],
-        ConnectError::Unreachable
-    ));
-    assert!(matches!(
-        ConnectError::ALL[abi::CONNECT_OTHER.0 as usize],
-        ConnectError::Other
-    ));
+    let order = [
+        (abi::CONNECT_REFUSED, ConnectError::Refused),
+        (abi::CONNECT_TIMEOUT, ConnectError::Timeout),
+        (abi::CONNECT_ABANDONED, ConnectError::Abandoned),
+        (abi::CONNECT_UNREACHABLE, ConnectError::Unreachable),
+        (abi::CONNECT_OTHER, ConnectError::Other),
+    ];
+    let mut place = 0;
+    while place < order.len() {
+        let (number, known) = order[place];
+        assert!(ConnectError::ALL[number.0 as usize] as u8 == known as u8);
+        place += 1;
+    }
     assert!(abi::CONNECT_ERRORS.0 as usize == ConnectError::ALL.len());
 };
 

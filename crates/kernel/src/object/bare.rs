@@ -2,17 +2,16 @@
 //! handwritten programs.
 
 use std::ffi::CString;
-use std::io;
 use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd};
 
 use libbpf_rs::{MapHandle, MapType, libbpf_sys as sys};
 
 use super::attach::{Attachment, Loaded};
 use super::dump::{self, MapContents};
-use super::owned;
 use super::target::{Places, Target};
-use super::{LOG_BYTES, ObjectError, REASON, Rejected, STEPS, until_nul};
-use crate::error::{Context as _, Error, ErrorKind};
+use super::{LOG_BYTES, ObjectError, Rejected};
+use crate::error::{Cause as _, Context as _, Error, ErrorKind};
+use crate::instructions::{Instructions, kernel_name};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BareMap {
@@ -122,33 +121,23 @@ impl BareObject {
             };
             insn[4..].copy_from_slice(&map.as_fd().as_raw_fd().to_ne_bytes());
         }
-        // A log slows the verifier down, so it is requested only after a failure.
-        let loaded = load(program, &insns, None).or_else(|_| {
-            let mut log = vec![0; LOG_BYTES];
-            let again = load(program, &insns, Some((STEPS, log.as_mut_slice()))).or_else(|error| {
-                if error.raw_os_error() != Some(libc::ENOSPC) {
-                    return Err(error);
-                }
-                log.fill(0);
-                load(program, &insns, Some((REASON, log.as_mut_slice())))
-            });
-            again.map_err(|error| (error, log))
-        });
-        loaded.map_err(|(error, log)| {
-            let rejected = Rejected {
+        let loaded = Instructions {
+            kind: program.kind.kind,
+            attach: program.kind.attach,
+            name: &program.name,
+            license: &program.license,
+            kernel_version: program.kernel_version,
+            insns: &insns,
+            log_bytes: LOG_BYTES,
+        }
+        .load();
+        loaded.map_err(|(error, log)| ObjectError {
+            refused: Some(Box::new(Rejected {
                 program: program.name.clone(),
-                log: until_nul(&log),
+                log,
                 errno: error.raw_os_error().unwrap_or(0),
-            };
-            let error = Err::<(), _>(error).context(format!("loading {}", program.name));
-            ObjectError {
-                refused: Some(Box::new(rejected)),
-                ..ObjectError::plain(
-                    error
-                        .err()
-                        .unwrap_or_else(|| Error::new(ErrorKind::Other, "")),
-                )
-            }
+            })),
+            ..ObjectError::plain(error.context(format!("loading {}", program.name)))
         })
     }
 
@@ -190,45 +179,8 @@ fn make(map: &BareMap) -> Result<MapHandle, Error> {
         ..Default::default()
     };
     let kind = MapType::from(map.kind);
-    // The kernel accepts few characters in names, and does not require a name.
-    let fits = |c: char| c.is_ascii_alphanumeric() || "_.".contains(c);
-    let name: String = map.name.chars().filter(|c| fits(*c)).take(15).collect();
+    let name = kernel_name(&map.name);
     let (key, value) = (map.key_size, map.value_size);
     MapHandle::create(kind, Some(name), key, value, map.entries, &options)
         .context(format!("creating the map {}", map.name))
-}
-
-fn load(
-    program: &BareProgram,
-    insns: &[[u8; 8]],
-    log: Option<(u32, &mut [u8])>,
-) -> io::Result<OwnedFd> {
-    let fits = |c: char| c.is_ascii_alphanumeric() || "_.".contains(c);
-    let name: String = program.name.chars().filter(|c| fits(*c)).take(15).collect();
-    let name = CString::new(name)?;
-    let license = CString::new(program.license.as_str())?;
-    let mut options = sys::bpf_prog_load_opts {
-        sz: size_of::<sys::bpf_prog_load_opts>() as _,
-        expected_attach_type: program.kind.attach,
-        kern_version: program.kernel_version,
-        ..Default::default()
-    };
-    if let Some((level, log)) = log {
-        options.log_level = level;
-        options.log_size = u32::try_from(log.len()).unwrap_or(u32::MAX);
-        options.log_buf = log.as_mut_ptr().cast();
-    }
-    #[allow(unsafe_code, reason = "libbpf-rs loads only whole objects")]
-    // SAFETY: all pointers are to memory that lives for the call: two strings with their NUL, whole
-    // instructions of eight bytes, and options that contain their size.
-    owned(unsafe {
-        sys::bpf_prog_load(
-            program.kind.kind,
-            name.as_ptr(),
-            license.as_ptr(),
-            insns.as_ptr().cast(),
-            insns.len() as _,
-            &raw mut options,
-        )
-    })
 }
