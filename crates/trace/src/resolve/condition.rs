@@ -143,20 +143,13 @@ impl Resolver<'_> {
     }
 
     fn text(&mut self, op: &Spanned<BinaryOp>, text: Text, right: &Expr) -> Option<ConditionKind> {
-        let value = match &right.kind {
-            ExprKind::Text(value) => value,
-            ExprKind::Name(name) if self.scope.format.field(&name.field).is_some() => {
-                let help = "fields can only be compared if both are numbers";
-                return self.wrong_with(right.span, "Expecting a quoted string", help);
-            }
-            ExprKind::Name(name) => {
-                let help = format!("write \"{}\"", name.field);
-                let text = "Invalid value (did you forget quotes)?";
-                return self.wrong_with(right.span, text, help);
-            }
-            ExprKind::Wrong => return None,
-            _ => return self.wrong(right.span, "Expecting string field"),
-        };
+        if let ExprKind::Name(name) = &right.kind
+            && self.scope.format.field(&name.field).is_some()
+        {
+            let help = "fields can only be compared if both are numbers";
+            return self.wrong_with(right.span, "Expecting a quoted string", help);
+        }
+        let value = self.quoted(right)?;
         if value.len() >= TEXT_ROOM {
             let help = format!("at most {} bytes", TEXT_ROOM - 1);
             return self.wrong_with(right.span, "Operand too long", help);
@@ -178,17 +171,37 @@ impl Resolver<'_> {
             BinaryOp::Equal => Some(equals(text, value)),
             BinaryOp::NotEqual => Some(not(equals(text, value))),
             BinaryOp::Matches => {
-                let (inverted, pattern) = match value.strip_prefix('!') {
-                    Some(rest) => (true, rest),
-                    None => (false, value.as_str()),
-                };
-                let Ok(glob) = Glob::parse(pattern.as_bytes()) else {
-                    return self.wrong(right.span, "Operand too long");
-                };
+                let (is, glob, _) = self.glob(value, right.span)?;
                 let kind = ConditionKind::Matches(text, glob);
-                Some(if inverted { not(kind) } else { kind })
+                Some(if is { kind } else { not(kind) })
             }
             _ => self.wrong(op.span, "Illegal operation for field type"),
+        }
+    }
+
+    /// Returns the quoted text of an operand.
+    fn quoted<'a>(&mut self, operand: &'a Expr) -> Option<&'a str> {
+        match &operand.kind {
+            ExprKind::Text(value) => Some(value),
+            ExprKind::Name(name) => {
+                let help = format!("write \"{}\"", name.field);
+                let text = "Invalid value (did you forget quotes)?";
+                self.wrong_with(operand.span, text, help)
+            }
+            ExprKind::Wrong => None,
+            _ => self.wrong(operand.span, "Expecting string field"),
+        }
+    }
+
+    /// Parses a pattern. Returns whether a value must match it, and the pattern without its `!`.
+    fn glob<'a>(&mut self, value: &'a str, span: Span) -> Option<(bool, Glob, &'a str)> {
+        let (is, pattern) = match value.strip_prefix('!') {
+            Some(rest) => (false, rest),
+            None => (true, value),
+        };
+        match Glob::parse(pattern.as_bytes()) {
+            Ok(glob) => Some((is, glob, pattern)),
+            Err(_) => self.wrong(span, "Operand too long"),
         }
     }
 
@@ -201,28 +214,13 @@ impl Resolver<'_> {
         id: Number,
         right: &Expr,
     ) -> Option<ConditionKind> {
-        let (value, span) = match &right.kind {
-            ExprKind::Text(value) => (value, right.span),
-            ExprKind::Name(name) => {
-                let help = format!("write \"{}\"", name.field);
-                let text = "Invalid value (did you forget quotes)?";
-                return self.wrong_with(right.span, text, help);
-            }
-            ExprKind::Wrong => return None,
-            _ => return self.wrong(right.span, "Expecting string field"),
-        };
+        let (value, span) = (self.quoted(right)?, right.span);
         let (is, fits) = match op.node {
-            BinaryOp::Equal => (true, Fits::Name(value.clone())),
-            BinaryOp::NotEqual => (false, Fits::Name(value.clone())),
+            BinaryOp::Equal => (true, Fits::Name(value.to_owned())),
+            BinaryOp::NotEqual => (false, Fits::Name(value.to_owned())),
             BinaryOp::Matches => {
-                let (is, pattern) = match value.strip_prefix('!') {
-                    Some(rest) => (false, rest),
-                    None => (true, value.as_str()),
-                };
-                match Glob::parse(pattern.as_bytes()) {
-                    Ok(glob) => (is, Fits::Glob(glob, pattern.to_owned())),
-                    Err(_) => return self.wrong(span, "Operand too long"),
-                }
+                let (is, glob, pattern) = self.glob(value, span)?;
+                (is, Fits::Glob(glob, pattern.to_owned()))
             }
             _ => return self.wrong(op.span, "Illegal operation for field type"),
         };
