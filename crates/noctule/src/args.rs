@@ -50,30 +50,19 @@ pub(crate) struct Args {
     #[arg(long, global = true, value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
     /// Lowest level of the messages on standard error
-    #[arg(long, global = true, value_name = "LEVEL", default_value = "warn")]
-    pub(crate) log: LogLevel,
+    #[arg(long, global = true, value_name = "LEVEL", default_value = "warn",
+          value_parser = values::named(LOG_LEVELS))]
+    pub(crate) log: LevelFilter,
     #[command(subcommand)]
     pub(crate) command: Command,
 }
 
-#[derive(Clone, Copy, Debug, ValueEnum)]
-pub(crate) enum LogLevel {
-    Error,
-    Warn,
-    Info,
-    Debug,
-}
-
-impl LogLevel {
-    pub(crate) fn directive(self) -> LevelFilter {
-        match self {
-            Self::Error => LevelFilter::ERROR,
-            Self::Warn => LevelFilter::WARN,
-            Self::Info => LevelFilter::INFO,
-            Self::Debug => LevelFilter::DEBUG,
-        }
-    }
-}
+const LOG_LEVELS: &[(&str, LevelFilter)] = &[
+    ("error", LevelFilter::ERROR),
+    ("warn", LevelFilter::WARN),
+    ("info", LevelFilter::INFO),
+    ("debug", LevelFilter::DEBUG),
+];
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
@@ -222,8 +211,9 @@ pub(crate) struct EnergyArgs {
 #[derive(Debug, ClapArgs)]
 pub(crate) struct WaitsArgs {
     /// Level of a row
-    #[arg(long, value_name = "LEVEL", default_value = "container")]
-    pub(crate) by: WaitsBy,
+    #[arg(long, value_name = "LEVEL", default_value = "container",
+          value_parser = values::named(WAIT_LEVELS))]
+    pub(crate) by: Level,
     /// Show where the threads' time went: running, runnable, and blocked by class
     #[arg(long)]
     pub(crate) blocked: bool,
@@ -323,8 +313,9 @@ pub(crate) struct TopArgs {
 pub(crate) struct EventsArgs {
     /// Kinds of events; signal, dns and udp only on request [default: process,tcp,oom, or file if
     /// only files are selected]
-    #[arg(long, value_name = "KIND", value_delimiter = ',')]
-    pub(crate) kind: Vec<AskedKind>,
+    #[arg(long, value_name = "KIND", value_delimiter = ',',
+          value_parser = values::named(EVENT_KINDS))]
+    pub(crate) kind: Vec<EventKind>,
     /// Only files below this path
     #[arg(long, value_name = "PREFIX", value_parser = values::path())]
     pub(crate) path: Option<PathBuf>,
@@ -599,49 +590,22 @@ pub(crate) enum By {
 }
 
 /// Waits are kept per cgroup, not per process.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum WaitsBy {
-    Container,
-    Pod,
-    Unit,
-    Cgroup,
-}
+const WAIT_LEVELS: &[(&str, Level)] = &[
+    ("container", Level::Container),
+    ("pod", Level::Pod),
+    ("unit", Level::Unit),
+    ("cgroup", Level::Cgroup),
+];
 
-impl From<WaitsBy> for Level {
-    fn from(by: WaitsBy) -> Self {
-        match by {
-            WaitsBy::Container => Self::Container,
-            WaitsBy::Pod => Self::Pod,
-            WaitsBy::Unit => Self::Unit,
-            WaitsBy::Cgroup => Self::Cgroup,
-        }
-    }
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum AskedKind {
-    Process,
-    Tcp,
-    File,
-    Oom,
-    Signal,
-    Dns,
-    Udp,
-}
-
-impl From<AskedKind> for EventKind {
-    fn from(asked: AskedKind) -> Self {
-        match asked {
-            AskedKind::Process => Self::Process,
-            AskedKind::Tcp => Self::Tcp,
-            AskedKind::File => Self::File,
-            AskedKind::Oom => Self::Oom,
-            AskedKind::Signal => Self::Signal,
-            AskedKind::Dns => Self::Dns,
-            AskedKind::Udp => Self::Udp,
-        }
-    }
-}
+const EVENT_KINDS: &[(&str, EventKind)] = &[
+    ("process", EventKind::Process),
+    ("tcp", EventKind::Tcp),
+    ("file", EventKind::File),
+    ("oom", EventKind::Oom),
+    ("signal", EventKind::Signal),
+    ("dns", EventKind::Dns),
+    ("udp", EventKind::Udp),
+];
 
 impl From<By> for Level {
     fn from(by: By) -> Self {

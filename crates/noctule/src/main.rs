@@ -65,7 +65,7 @@ fn main() -> ExitCode {
 fn start_log(args: &args::Args) {
     use std::io::IsTerminal as _;
     let filter = tracing_subscriber::EnvFilter::builder()
-        .with_default_directive(args.log.directive().into())
+        .with_default_directive(args.log.into())
         .from_env_lossy();
     tracing_subscriber::fmt()
         .with_env_filter(filter)

@@ -4,7 +4,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::{Component, Path, PathBuf};
 use std::time::Duration;
 
-use clap::builder::{PathBufValueParser, TypedValueParser};
+use clap::builder::{PathBufValueParser, PossibleValuesParser, TypedValueParser};
 
 /// The longest accepted duration. Adding it to a clock does not overflow.
 const LONGEST: Duration = Duration::from_secs(100 * 365 * 86_400);
@@ -40,6 +40,17 @@ pub(super) fn path() -> impl TypedValueParser<Value = PathBuf> {
     PathBufValueParser::new().try_map(|path| match path.is_absolute() {
         true => Ok(path),
         false => std::env::current_dir().map(|current| below(&current, &path)),
+    })
+}
+
+/// Accepts the names of these values.
+pub(super) fn named<T: Clone + Send + Sync>(
+    values: &'static [(&'static str, T)],
+) -> impl TypedValueParser<Value = T> {
+    let names = PossibleValuesParser::new(values.iter().map(|(name, _)| *name));
+    names.try_map(move |text| {
+        let value = values.iter().find(|(name, _)| *name == text);
+        value.map(|(_, value)| value.clone()).ok_or("unknown name")
     })
 }
 

@@ -81,7 +81,7 @@ fn scope(args: &EventsArgs) -> Result<Scope, Usage> {
     let kinds = match (&*args.kind, files) {
         ([], true) => EventKinds::of(&[EventKind::File]),
         ([], false) => EventKinds::of(&[EventKind::Process, EventKind::Tcp, EventKind::Oom]),
-        (kinds, _) => kinds.iter().copied().map(EventKind::from).collect(),
+        (kinds, _) => kinds.iter().copied().collect(),
     };
     let has = |kind| kinds.has(kind);
     if (args.path.is_some() || args.reads) && !has(EventKind::File) {

@@ -23,7 +23,7 @@ use crate::wire::{Pipeline, Shown};
 const WINDOW: Duration = Duration::from_secs(10);
 
 pub(crate) fn run(args: &WaitsArgs, config: &Config) -> Result<u8> {
-    let level = Level::from(args.by);
+    let level = args.by;
     let columns = match args.blocked {
         true => blocked_table::columns(),
         false => wait_table::columns(),
