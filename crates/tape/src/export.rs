@@ -7,6 +7,7 @@
 mod csv;
 mod parquet;
 mod place;
+mod rows;
 
 use std::collections::BTreeMap;
 use std::path::Path;

@@ -185,6 +185,11 @@ impl Chunk {
     }
 }
 
+/// Returns the file name of a table.
+pub(crate) fn table_file(table: &str) -> String {
+    format!("{table}.arrows")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

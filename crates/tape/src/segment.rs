@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use crate::changes::Entry;
 use crate::column::{ColumnResult, Record};
 use crate::error::{Damage, Error};
-use crate::index::{self, Chunk, Flush, Line};
+use crate::index::{self, Chunk, Flush, Line, table_file};
 use crate::message;
 use crate::unnamed::{self, Rows};
 
@@ -140,11 +140,6 @@ fn read_at_most(path: &Path, most: u64) -> io::Result<String> {
         ))),
         false => Ok(text),
     }
-}
-
-/// Returns the file name of a table.
-pub(crate) fn table_file(table: &str) -> String {
-    format!("{table}.arrows")
 }
 
 /// A segment whose index was read.

@@ -6,9 +6,8 @@ use std::fs::{self, File};
 use std::io;
 use std::path::Path;
 
-use crate::index::Flush;
+use crate::index::{Flush, table_file};
 use crate::message::{self, Found};
-use crate::segment::table_file;
 
 /// The tables of a segment with their lengths.
 pub(crate) type Lengths = Vec<(String, u64)>;

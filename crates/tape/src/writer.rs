@@ -12,10 +12,10 @@ use noctule_model::{Batch, Event};
 
 use crate::error::Error;
 use crate::folder::{self, Folder, Limits};
-use crate::index::{self, Chunk, Flush, Line};
+use crate::index::{self, Chunk, Flush, Line, table_file};
 use crate::pending::Tables;
 use crate::private::OpenFolder;
-use crate::segment::{self, Meta, table_file};
+use crate::segment::{self, Meta};
 use crate::tables::Owners;
 use crate::tally::Tally;
 

@@ -19,6 +19,7 @@ mod call;
 mod dump;
 mod eval;
 mod fields;
+mod layout;
 mod lex;
 mod network;
 mod operand;

@@ -6,9 +6,8 @@ use std::path::{Path, PathBuf};
 
 use noctule_model::{EnergySource, ZoneKind};
 
-use super::found::{Found, Input, Rank};
-use super::powercap::line;
-use super::source::{Attribute, Meter, Open, Value, number};
+use super::found::{Found, How, Input, Rank};
+use super::source::{Attribute, Meter, Open, Value, line, number};
 
 /// Why a battery that is charging or full measures nothing. This is not a fault.
 pub const NOT_DISCHARGED: &str = "the battery is not being discharged";
@@ -17,32 +16,6 @@ pub const NOT_DISCHARGED: &str = "the battery is not being discharged";
 const INTERVAL_MS: u64 = 1000;
 /// An energy level falls by one step every few minutes.
 const LEVEL_INTERVAL_MS: u64 = 10_000;
-
-/// How the energy of a battery is measured, in order of preference.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum How {
-    /// `power_now`, in microwatts.
-    Power,
-    /// `current_now` in microamperes times `voltage_now` in microvolts.
-    Current,
-    /// Decrease of `energy_now`, in microwatt-hours.
-    Energy,
-    /// Decrease of `charge_now`, in microampere-hours, times `voltage_now`.
-    Charge,
-}
-
-impl How {
-    const ALL: [Self; 4] = [Self::Power, Self::Current, Self::Energy, Self::Charge];
-
-    const fn files(self) -> &'static [&'static str] {
-        match self {
-            Self::Power => &["power_now"],
-            Self::Current => &["current_now", "voltage_now"],
-            Self::Energy => &["energy_now"],
-            Self::Charge => &["charge_now", "voltage_now"],
-        }
-    }
-}
 
 /// Finds the batteries of the machine, excluding those of devices such as mice.
 pub(super) fn find(sys: &Path) -> Vec<Found> {

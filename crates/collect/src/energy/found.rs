@@ -4,7 +4,6 @@ use std::path::PathBuf;
 
 use noctule_model::{EnergySource, Zone, ZoneKind};
 
-use super::battery::How;
 use super::counter::Shape;
 
 /// Processors update their counters about once per millisecond.
@@ -49,6 +48,32 @@ pub(super) enum Input {
         how: How,
         interval_ms: u64,
     },
+}
+
+/// How the energy of a battery is measured, in order of preference.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum How {
+    /// `power_now`, in microwatts.
+    Power,
+    /// `current_now` in microamperes times `voltage_now` in microvolts.
+    Current,
+    /// Decrease of `energy_now`, in microwatt-hours.
+    Energy,
+    /// Decrease of `charge_now`, in microampere-hours, times `voltage_now`.
+    Charge,
+}
+
+impl How {
+    pub(super) const ALL: [Self; 4] = [Self::Power, Self::Current, Self::Energy, Self::Charge];
+
+    pub(super) const fn files(self) -> &'static [&'static str] {
+        match self {
+            Self::Power => &["power_now"],
+            Self::Current => &["current_now", "voltage_now"],
+            Self::Energy => &["energy_now"],
+            Self::Charge => &["charge_now", "voltage_now"],
+        }
+    }
 }
 
 impl Input {

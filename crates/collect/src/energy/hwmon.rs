@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use noctule_model::{EnergySource, ZoneKind};
 
 use super::found::{Found, Input, Rank};
-use super::powercap::line;
+use super::source::line;
 
 /// Sampling interval if the chip does not report its own.
 const INTERVAL_MS: u64 = 250;

@@ -10,8 +10,7 @@ use noctule_kernel::EnergyEvent;
 use noctule_model::{EnergySource, ZoneKind};
 
 use super::found::{Found, Input, Rank};
-use super::powercap::line;
-use super::source::{Meter, Value};
+use super::source::{Meter, Value, line};
 
 /// Energy unit of most processors, in microjoules. Perf does not report it.
 const UNIT_UJ: u64 = 61;

@@ -7,6 +7,7 @@ use std::path::Path;
 use noctule_model::{EnergySource, ZoneKind};
 
 use super::found::{Found, Input, Rank};
+use super::source::line;
 
 /// Finds every zone with an energy counter.
 pub(super) fn find(sys: &Path) -> Vec<Found> {
@@ -91,10 +92,4 @@ fn kind(name: &str) -> (ZoneKind, (Option<u32>, Option<u32>)) {
         "psys" => (ZoneKind::Psys, none),
         _ => (ZoneKind::Other, none),
     }
-}
-
-/// Returns the first line of a small file.
-pub(super) fn line(path: &Path) -> Option<String> {
-    let text = fs::read_to_string(path).ok()?;
-    Some(text.lines().next()?.trim().to_owned())
 }

@@ -30,6 +30,12 @@ impl Attribute for File {
     }
 }
 
+/// Returns the first line of a small file.
+pub(super) fn line(path: &Path) -> Option<String> {
+    let text = std::fs::read_to_string(path).ok()?;
+    Some(text.lines().next()?.trim().to_owned())
+}
+
 /// Returns the current integer of the attribute.
 pub(super) fn number(attribute: &mut dyn Attribute) -> io::Result<i64> {
     let mut buffer = [0; 32];

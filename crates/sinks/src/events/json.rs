@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use noctule_model::{Event, EventProcess, Level, Origin, What};
+use noctule_model::{Event, EventProcess, Level, What};
 use noctule_schema::event::EventKind;
 use serde::ser::SerializeMap as _;
 use serde::{Serialize, Serializer};
 
-use super::line::event_line;
+use super::line::{event_line, origin};
 use crate::json::{OwnerJson, ValueJson, to_string};
 
 /// Returns one event as a compact JSON object without a trailing newline, as in `noctule events
@@ -131,15 +131,5 @@ impl<'a> ProcessJson<'a> {
                 None => OwnerJson::unnamed(process.cgroup),
             },
         }
-    }
-}
-
-/// Returns the value of the origin in JSON. Events that were observed when they happened have no
-/// such key.
-pub(super) fn origin(origin: Origin) -> Option<&'static str> {
-    match origin {
-        Origin::Seen => None,
-        Origin::Existing => Some("existing"),
-        Origin::Reconciled => Some("reconciled"),
     }
 }

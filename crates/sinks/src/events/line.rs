@@ -4,12 +4,10 @@ use std::net::SocketAddr;
 
 use noctule_model::{
     CloseReason, ConnectError, DnsQuery, Event, EventProcess, ExitStatus, FileChange, FilePath,
-    Level, Owner, Parent, Socket, TcpChange, UdpFlow, What,
+    Level, Origin, Owner, Parent, Socket, TcpChange, UdpFlow, What,
 };
 use noctule_schema::names;
 use noctule_text::{bytes, clock_ms, duration, escape, escape_bytes};
-
-use super::json;
 
 /// Maximum length of the arguments in a line, in characters. The JSON contains the arguments in
 /// full.
@@ -65,7 +63,7 @@ impl Tone {
 /// event, in seconds.
 pub fn event_line(event: &Event, utc_offset: i32) -> EventLine {
     let (kind, mut what, tone) = words(&event.what);
-    let origin = json::origin(event.origin);
+    let origin = origin(event.origin);
     if let Some(origin) = origin {
         what.push_str(&format!(" ({origin})"));
     }
@@ -469,4 +467,14 @@ fn gap(lost: &[(&'static str, u64)], since_unix_ns: Option<u64>) -> String {
     let parts: Vec<String> = lost.iter().map(|(name, n)| format!("{n} {name}")).collect();
     let many = if sum == 1 { "" } else { "s" };
     format!("--- {sum} event{many} lost: {} ---", parts.join(", "))
+}
+
+/// Returns the value of the origin in JSON. Events that were observed when they happened have no
+/// such key.
+pub(super) fn origin(origin: Origin) -> Option<&'static str> {
+    match origin {
+        Origin::Seen => None,
+        Origin::Existing => Some("existing"),
+        Origin::Reconciled => Some("reconciled"),
+    }
 }

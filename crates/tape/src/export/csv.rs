@@ -13,7 +13,7 @@ use arrow_schema::{DataType, Schema};
 use chrono::{DateTime, SecondsFormat};
 use serde_json::{Map, Value};
 
-use super::place::Rows;
+use super::rows::Rows;
 
 struct Table(csv::Writer<File>);
 

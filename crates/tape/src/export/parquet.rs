@@ -25,7 +25,7 @@ use parquet::file::properties::WriterProperties;
 use parquet::file::writer::{SerializedColumnWriter, SerializedFileWriter};
 use parquet::schema::types::{Type, TypePtr};
 
-use super::place::Rows;
+use super::rows::Rows;
 use levels::Leaf;
 
 struct Table {

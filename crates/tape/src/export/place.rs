@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use arrow_array::RecordBatch;
 use chrono::DateTime;
 
+use super::rows::Rows;
 use super::{DAY_NS, Exported, TableFormat, csv, parquet};
 use crate::error::Error;
 use crate::private;
@@ -55,12 +56,6 @@ fn encoded(name: &str) -> String {
         }
     }
     out
-}
-
-/// A file that accepts record batches of one schema.
-pub(super) trait Rows {
-    fn write(&mut self, batch: &RecordBatch) -> io::Result<()>;
-    fn close(self: Box<Self>) -> io::Result<()>;
 }
 
 struct Open {

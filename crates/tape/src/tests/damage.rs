@@ -6,9 +6,9 @@ use std::path::{Path, PathBuf};
 use super::world::{Dice, World};
 use super::{options, read, words, write};
 use crate::folder::Limits;
-use crate::index::{Chunk, Flush};
+use crate::index::{Chunk, Flush, table_file};
 use crate::message::{self, END};
-use crate::segment::{META, Segment, table_file};
+use crate::segment::{META, Segment};
 use crate::tape::Tape;
 use crate::writer::Writer;
 

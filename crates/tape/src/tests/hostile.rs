@@ -8,8 +8,8 @@ use noctule_model::{Batch, CgroupId, Level, QuotaRow};
 
 use super::world::{Dice, World};
 use super::{read, write};
-use crate::index::{self, Chunk, Flush, Line};
-use crate::segment::{META, table_file};
+use crate::index::{self, Chunk, Flush, Line, table_file};
+use crate::segment::META;
 use crate::tape::Tape;
 
 /// Returns the segments of a recording, each with the content of its index.

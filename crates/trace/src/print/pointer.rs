@@ -4,9 +4,9 @@ use std::fmt::Write as _;
 
 use super::Symbols;
 use super::dump;
+use super::layout::{Layout, number, padded};
 use super::network;
 use super::value::{Int, Kind, Value};
-use super::write::{Layout, number, padded};
 
 /// Appends a pointer in the form that the letters after `%p` select. Only memory in the record can
 /// be read; any other pointer is printed as its address.
