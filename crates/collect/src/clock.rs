@@ -58,7 +58,7 @@ pub(crate) fn wall_clock() -> (u64, u64) {
     let now = SystemTime::now()
         .duration_since(UNIX_EPOCH)
         .map_or(0, |d| d.as_nanos() as u64);
-    (now, boots.look(now, since_boot_ns()))
+    (now, boots.update(now, since_boot_ns()))
 }
 
 /// Returns the creation date of a process that started `start_ns` after boot, according to the wall
@@ -86,7 +86,7 @@ impl Boots {
     }
 
     /// Returns the current boot time, given the readings of both clocks.
-    fn look(&mut self, now_unix_ns: u64, since_boot_ns: u64) -> u64 {
+    fn update(&mut self, now_unix_ns: u64, since_boot_ns: u64) -> u64 {
         let boot = now_unix_ns.saturating_sub(since_boot_ns);
         let looked_ns = std::mem::replace(&mut self.looked_ns, since_boot_ns);
         match self.known.last() {
@@ -132,7 +132,7 @@ mod tests {
             (130 * S, 2_000_130 * S, 2_000_000 * S),
         ];
         for (since_boot, shown, boot) in looks {
-            assert_eq!(boots.look(shown, since_boot), boot);
+            assert_eq!(boots.update(shown, since_boot), boot);
         }
         for (start, boot) in [
             (5, 1_000_000),
@@ -144,7 +144,7 @@ mod tests {
             assert_eq!(boots.at(start * S), boot * S, "{start}");
         }
         for second in 0..2 * MOST_BOOTS as u64 {
-            boots.look(3_000_000 * S * (1 + second % 2), (200 + second) * S);
+            boots.update(3_000_000 * S * (1 + second % 2), (200 + second) * S);
         }
         assert_eq!(boots.known.len(), MOST_BOOTS);
     }

@@ -242,7 +242,7 @@ impl CpuSource {
 
     /// Adds hidden processes. Returns their CPU time since the last snapshot.
     fn add_hidden(&mut self, snapshot: &Snapshot) -> u64 {
-        if self.hidden.look(snapshot) {
+        if self.hidden.search(snapshot) {
             self.kernel.list_living();
         }
         let none = Counters::default();

@@ -129,13 +129,13 @@ impl Meters {
             changed: false,
             failing: Vec::new(),
         };
-        meters.look();
+        meters.search();
         for _ in 0..FIRST_LOOKS {
             if meters.silent.is_empty() || !threads {
                 break;
             }
             thread::sleep(FIRST_STEP);
-            meters.hear();
+            meters.add_moving_counters();
         }
         if let Some(watts) = model.filter(|_| meters.meters.is_empty()) {
             let model = (Found::model(), Reader::Model(Model::new(watts)));
@@ -190,9 +190,9 @@ impl Meters {
     /// `taken_ns` are from the batch. Both are the input of the model.
     pub fn read(&mut self, node: &Node, taken_ns: u64) -> Option<Energy> {
         if self.now_ns().saturating_sub(self.probed_ns) >= PROBE_NS {
-            self.look();
+            self.search();
         }
-        self.hear();
+        self.add_moving_counters();
         let mut readings = Vec::with_capacity(self.meters.len());
         for (_, reader) in &mut self.meters {
             readings.push(match reader {
@@ -215,7 +215,7 @@ impl Meters {
     }
 
     /// Checks the counters that have counted nothing so far, and adds those that have moved.
-    fn hear(&mut self) {
+    fn add_moving_counters(&mut self) {
         let (known, silent) = (self.meters.len(), std::mem::take(&mut self.silent));
         let before = silent.len();
         for (found, mut channel) in silent {
@@ -240,12 +240,12 @@ impl Meters {
         let end = Instant::now() + limit;
         while self.zones.is_empty() && !self.silent.is_empty() && Instant::now() < end {
             thread::sleep(LISTENED);
-            self.hear();
+            self.add_moving_counters();
         }
     }
 
     /// Searches for zones that are not read yet, and tries the best meter of each zone first.
-    fn look(&mut self) {
+    fn search(&mut self) {
         self.probed_ns = self.now_ns();
         let mut found = [
             powercap::find(&self.sys),

@@ -34,7 +34,7 @@ impl Quotas {
     }
 
     /// Checks whether these groups have a quota.
-    pub fn look<'a>(&mut self, paths: impl Iterator<Item = &'a str>) {
+    pub fn search<'a>(&mut self, paths: impl Iterator<Item = &'a str>) {
         for path in paths {
             let folder = self.files.open(path);
             if folder.is_some_and(|folder| Quota::read(&folder).is_some()) {
@@ -62,7 +62,7 @@ impl Quotas {
                 paths.extend(with_ancestors(&owner.path));
             }
         }
-        self.look(paths.into_iter());
+        self.search(paths.into_iter());
         let files = &self.files;
         let mut rows = Vec::new();
         self.known.retain(|path| {
@@ -194,7 +194,7 @@ mod tests {
         let periods: Vec<u64> = batch.quotas.iter().map(|q| q.period_ns).collect();
         assert_eq!(periods, [100_000_000; 2]);
         fs::remove_dir_all(root.path().join("a/b")).expect("it can be removed");
-        quotas.look(["/other", "/gone", "#7"].into_iter());
+        quotas.search(["/other", "/gone", "#7"].into_iter());
         quotas.read(&mut batch);
         assert_eq!(batch.quotas.len(), 1, "{:?}", batch.quotas);
         // Another group gets the same path.

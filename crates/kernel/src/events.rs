@@ -141,12 +141,12 @@ impl Sockets {
             answer.append(&mut part);
             Ok(())
         })?;
-        self.tell(left);
+        self.warn_of_skipped_namespaces(left);
         Ok(())
     }
 
     /// Logs once that the walk skipped namespaces.
-    fn tell(&self, left: namespaces::LeftOut) {
+    fn warn_of_skipped_namespaces(&self, left: namespaces::LeftOut) {
         if self.look != tcp::Look::Walk || left == namespaces::LeftOut::default() {
             return;
         }
@@ -367,7 +367,7 @@ impl Events {
             return Ok(());
         }
         let done = match look {
-            tcp::Look::Storage | tcp::Look::Walk => self.look(false),
+            tcp::Look::Storage | tcp::Look::Walk => self.read_sockets(false),
             tcp::Look::Table => sockets.walk(&mut self.buffer),
         };
         let sockets = self.sockets.as_mut();
@@ -379,18 +379,18 @@ impl Events {
 
     /// Settles the payload of open connections, and counts open sockets.
     pub fn settle_sockets(&mut self) -> Result<(), Error> {
-        self.look(false)
+        self.read_sockets(false)
     }
 
     /// Returns the listening, connected and connecting sockets. A socket can be missing if another
     /// one was closed during the scan.
     pub fn sockets(&mut self) -> Result<Vec<SocketSample>, Error> {
-        self.look(true)?;
+        self.read_sockets(true)?;
         let samples = self.buffer.chunks_exact(size_of::<types::socket_sample>());
         Ok(samples.filter_map(record::socket).collect())
     }
 
-    fn look(&mut self, list: bool) -> Result<(), Error> {
+    fn read_sockets(&mut self, list: bool) -> Result<(), Error> {
         self.buffer.clear();
         let Some(sockets) = &mut self.sockets else {
             return Ok(());

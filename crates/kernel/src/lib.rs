@@ -90,9 +90,9 @@ pub fn log_libbpf() {
         clippy::needless_pass_by_value,
         reason = "libbpf-rs requires this type"
     )]
-    fn say(_: libbpf_rs::PrintLevel, words: String) {
-        object::hear(&words);
+    fn print(_: libbpf_rs::PrintLevel, words: String) {
+        object::keep_message(&words);
         tracing::debug!("{}", words.trim_end());
     }
-    libbpf_rs::set_print(Some((libbpf_rs::PrintLevel::Warn, say)));
+    libbpf_rs::set_print(Some((libbpf_rs::PrintLevel::Warn, print)));
 }

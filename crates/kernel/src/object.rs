@@ -26,7 +26,7 @@ pub use bare::{BareKind, BareMap, BareObject, BareProgram, map_kind};
 pub use dump::{MapContents, MapEntry};
 pub use instance::Printed;
 pub(crate) use kprobe_event::{KprobeEvent, NONE as NO_KPROBES, exist as kprobes_exist};
-pub(crate) use said::hear;
+pub(crate) use said::keep_message;
 pub use shape::{Member, Shape};
 pub use socket::ClassicInsn;
 pub use target::{NoTarget, Places, SECTIONS, Target};

@@ -59,7 +59,7 @@ impl Drop for Reading {
     fn drop(&mut self) {
         if let Some(before) = self.before {
             let done = change(|sets| sets.effective = before.effective & sets.permitted);
-            said("capset", done.err(), KEEPS);
+            report_failed_step("capset", done.err(), KEEPS);
         }
     }
 }
@@ -84,7 +84,7 @@ pub(crate) fn none() {
 pub(crate) fn only_answer() {
     none();
     for Unconfined { step, error } in noctule_kernel::only_answer() {
-        said(
+        report_failed_step(
             step,
             Some(error),
             "the thread can open files and start programs",
@@ -95,13 +95,13 @@ pub(crate) fn only_answer() {
 /// Makes only these capabilities effective, until the next call.
 pub(crate) fn hold_back_all_but(kept: CapabilitySet) {
     let done = change(|sets| sets.effective = sets.permitted & kept);
-    said("capset", done.err(), KEEPS);
+    report_failed_step("capset", done.err(), KEEPS);
 }
 
 /// Permanently drops all other capabilities and the ability to start programs.
 pub(crate) fn keep(kept: CapabilitySet) {
     for Unconfined { step, error } in noctule_kernel::no_programs() {
-        said(step, Some(error), "the thread can start programs");
+        report_failed_step(step, Some(error), "the thread can start programs");
     }
     let done = change(|sets| {
         let kept = sets.permitted & kept;
@@ -111,7 +111,7 @@ pub(crate) fn keep(kept: CapabilitySet) {
             inheritable: CapabilitySet::empty(),
         };
     });
-    said("capset", done.err(), KEEPS);
+    report_failed_step("capset", done.err(), KEEPS);
 }
 
 fn change(by: impl FnOnce(&mut CapabilitySets)) -> SystemResult<()> {
@@ -128,7 +128,7 @@ static KEPT: Mutex<Vec<String>> = Mutex::new(Vec::new());
 
 /// Records a failed step and warns. noctule still works, but an attacker who controls the thread
 /// could do more.
-fn said(step: &str, error: Option<impl Display>, meaning: &str) {
+fn report_failed_step(step: &str, error: Option<impl Display>, meaning: &str) {
     let Some(error) = error else { return };
     let thread = thread::current();
     let name = thread.name().unwrap_or("a thread");

@@ -124,7 +124,7 @@ impl WebConfig {
             .spawn(move || {
                 rights::none();
                 while stopped.recv_timeout(EVERY) == Err(mpsc::RecvTimeoutError::Timeout) {
-                    watch.look();
+                    watch.reload_if_changed();
                 }
             })
             .context("starting the thread that watches the web configuration")?;
@@ -161,7 +161,7 @@ struct Watch {
 }
 
 impl Watch {
-    fn look(&mut self) {
+    fn reload_if_changed(&mut self) {
         if !self.loaded.files.changed() {
             return;
         }

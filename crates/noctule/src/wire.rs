@@ -620,7 +620,7 @@ impl Pipeline {
                     self.make_room()?;
                     self.drain_events()?;
                     if let Some(stream) = &mut self.events {
-                        stream.look();
+                        stream.schedule_read();
                     }
                 }
                 Woken::Time if due == Some(until) => return Ok(Woken::Data),

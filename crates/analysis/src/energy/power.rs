@@ -232,7 +232,9 @@ impl Power {
 
     /// Moves the estimate of idle power towards the current one.
     fn follow(&mut self, at_ns: u64) {
-        let Some(now) = self.look(at_ns) else { return };
+        let Some(now) = self.estimate_idle(at_ns) else {
+            return;
+        };
         let passed_ns = match self.followed_ns {
             0 => 0,
             before => at_ns.saturating_sub(before),
@@ -270,7 +272,7 @@ impl Power {
 
     /// Estimates idle power. If the zone is sometimes idle, the envelope is used. Otherwise the
     /// estimate is the envelope or the fit, whichever is more certain, within the bounds.
-    fn look(&self, at_ns: u64) -> Option<Idle> {
+    fn estimate_idle(&self, at_ns: u64) -> Option<Idle> {
         let (bounds, near_idle) = self.envelope.bounds(at_ns, self.share)?;
         if let Some(given) = self.given {
             return Some(Idle {

@@ -65,7 +65,7 @@ impl Hidden {
 
     /// Searches for hidden processes, if a search is due and the snapshot lists live processes.
     /// Returns whether the next snapshot must also list live processes.
-    pub(super) fn look(&mut self, snapshot: &Snapshot) -> bool {
+    pub(super) fn search(&mut self, snapshot: &Snapshot) -> bool {
         let (Some(living), Some(_)) = (&snapshot.living, &self.hierarchy) else {
             return false;
         };
@@ -269,11 +269,11 @@ mod tests {
     #[test]
     fn who_is_missing_twice_is_read_from_proc_from_the_first_look_on() {
         let mut hidden = looking();
-        assert!(hidden.look(&without_self(1)), "it is to be looked again");
+        assert!(hidden.search(&without_self(1)), "it is to be looked again");
         assert!(hidden.read(&Topology::default()).is_empty());
         assert_eq!(hidden.changed(), None);
         burn();
-        hidden.look(&without_self(2));
+        hidden.search(&without_self(2));
         let own = std::process::id();
         let read = hidden.read(&Topology::default());
         let sample = read
@@ -295,15 +295,15 @@ mod tests {
     #[test]
     fn who_is_seen_again_is_not_read_from_proc_any_more() {
         let mut hidden = looking();
-        hidden.look(&without_self(1));
-        hidden.look(&without_self(2));
+        hidden.search(&without_self(1));
+        hidden.search(&without_self(2));
         hidden.changed();
         let all = Snapshot {
             taken_ns: 3 * LOOK_NS,
             living: Some(pids(Path::new(PROC)).map(|pid| (pid, 0)).collect()),
             ..Snapshot::default()
         };
-        hidden.look(&all);
+        hidden.search(&all);
         let read = hidden.read(&Topology::default());
         assert!(read.iter().all(|it| it.tgid != std::process::id()));
         assert!(hidden.changed().is_some());

@@ -17,7 +17,7 @@ pub(crate) fn listen<T>(action: impl FnOnce() -> T) -> (T, Vec<String>) {
 }
 
 /// Keeps a message if [`listen`] is running.
-pub(crate) fn hear(words: &str) {
+pub(crate) fn keep_message(words: &str) {
     SAID.with_borrow_mut(|said| {
         let Some(said) = said else { return };
         for line in words.lines().take(MOST.saturating_sub(said.len())) {
@@ -35,14 +35,14 @@ mod tests {
 
     #[test]
     fn only_what_is_said_meanwhile_is_kept() {
-        hear("libbpf: before\n");
+        keep_message("libbpf: before\n");
         let ((), said) = listen(|| {
-            hear("libbpf: one\n");
-            hear("two\n\n");
+            keep_message("libbpf: one\n");
+            keep_message("two\n\n");
         });
-        hear("after");
+        keep_message("after");
         assert_eq!(said, ["one", "two"]);
-        let ((), said) = listen(|| (0..100).for_each(|_| hear("again")));
+        let ((), said) = listen(|| (0..100).for_each(|_| keep_message("again")));
         assert_eq!(said.len(), MOST);
     }
 }

@@ -82,7 +82,7 @@ impl EventStream {
     }
 
     /// Schedules a read if a ring contains events. Events that arrive before the read are included.
-    pub(super) fn look(&mut self) {
+    pub(super) fn schedule_read(&mut self) {
         let rings = self.rings();
         let mut fds: Vec<_> = rings
             .map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN))

@@ -21,7 +21,7 @@ pub(super) fn mount(hierarchy: &Hierarchy) -> PathBuf {
 /// Returns the CPU quotas of existing groups.
 pub(super) fn quotas(facts: &Facts, registry: &Registry) -> Quotas {
     let mut quotas = Quotas::new(mount(&facts.hierarchy));
-    quotas.look(registry.owners().map(|owner| owner.path.as_str()));
+    quotas.search(registry.owners().map(|owner| owner.path.as_str()));
     quotas
 }
 

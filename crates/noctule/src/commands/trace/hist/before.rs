@@ -94,7 +94,7 @@ impl Before<'_> {
         }
         // A value saved after this moment is newer than any value that the table can return now.
         let before = monotonic_ns();
-        held.look(before, taken()?);
+        held.update(before, taken()?);
         self.looked = Instant::now();
         Ok(())
     }
@@ -103,7 +103,7 @@ impl Before<'_> {
     pub(super) fn end(mut self, taken: Option<u64>) -> Result<Vec<String>> {
         let held = &mut self.held;
         let losses = self.session.stop(monotonic_ns(), |one| held.push(one))?;
-        self.held.look(u64::MAX, taken);
+        self.held.update(u64::MAX, taken);
         let mut head = Some(self.lines.head()).filter(|head| !head.is_empty());
         let mut lines = Vec::new();
         for arrival in &self.held.taken {
@@ -151,7 +151,7 @@ impl Held {
 
     /// Updates the snapshot. The table was read at `now_ns` or later, and last saved its value at
     /// `taken`.
-    fn look(&mut self, now_ns: u64, taken: Option<u64>) {
+    fn update(&mut self, now_ns: u64, taken: Option<u64>) {
         if let Some(time) = taken.filter(|time| *time != self.time_ns) {
             self.time_ns = time;
             self.taken.clear();
@@ -188,18 +188,18 @@ mod tests {
             ..Held::default()
         };
         (1..=6).for_each(|time| held.push(at(time)));
-        held.look(6, Some(4));
+        held.update(6, Some(4));
         assert_eq!(times(&held), [2, 3, 4]);
         // A newer value was saved before the earlier events arrived.
-        held.look(8, Some(8));
+        held.update(8, Some(8));
         assert_eq!(times(&held), [4, 5, 6]);
         (7..=10).for_each(|time| held.push(at(time)));
         assert_eq!(times(&held), [6, 7, 8]);
         // The snapshot changes only with the time.
-        held.look(10, Some(8));
+        held.update(10, Some(8));
         assert_eq!(times(&held), [6, 7, 8]);
         assert_eq!(held.last.len(), 3, "no more than a later time can ask for");
-        held.look(11, None);
+        held.update(11, None);
         assert_eq!(times(&held), [6, 7, 8]);
     }
 }
