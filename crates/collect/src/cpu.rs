@@ -318,7 +318,7 @@ mod tests {
 
     /// Returns a snapshot of 4,096 CPUs, each running a thread; every fourth CPU is offline.
     #[test]
-    fn what_a_running_thread_adds_is_that_of_its_own_cpu() {
+    fn a_running_thread_gets_the_growth_of_its_own_cpu() {
         let online = || (0..4096).filter(|cpu| cpu % 4 != 3);
         let slot = |cpu: u32| noctule_kernel::CpuSlot {
             pid: cpu + 1,

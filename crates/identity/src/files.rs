@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_a_small_regular_file_is_refused_in_words() {
+    fn only_small_regular_files_are_read() {
         let dir = tempfile::tempdir().unwrap();
         let at = |name: &str| dir.path().join(name);
         fs::write(at("good"), "{\"a\":1}").unwrap();

@@ -302,7 +302,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_refused_is_tried_seldom_and_when_cpus_come_or_go() {
+    fn refused_counters_are_retried_rarely_and_when_the_online_cpus_change() {
         let mut retry = Retry::default();
         assert_eq!(tries(&mut retry, &[0, 1], 20), [0, 2, 5, 10, 19]);
         assert_eq!(tries(&mut retry, &[0, 1], 10), [], "waits still");

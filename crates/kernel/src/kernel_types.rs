@@ -230,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_btf_is_not_copied() {
+    fn only_btf_is_copied() {
         let names = HashSet::from(["task_struct".to_owned()]);
         let whole = fs::read(VMLINUX).expect("this kernel describes its types");
         assert!(KernelTypes::of(&whole, &names).is_some());

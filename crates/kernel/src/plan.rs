@@ -280,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_wanted_says_so() {
+    fn unwanted_features_name_the_configuration() {
         let wanted = Wanted {
             softirqs: false,
             page_cache: false,

@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_known_of_a_cpu_that_is_offline_stays() {
+    fn an_offline_cpu_keeps_its_package() {
         let root = machine(&[(0, "0", "0,2"), (1, "1", "1"), (2, "0", "0,2")]);
         let mut topology = Topology::probe(root.path(), &[0, 1, 2]);
         let root = machine(&[(0, "0", "0"), (3, "1", "3"), (4, "2", "4")]);

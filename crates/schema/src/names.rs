@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_no_name_is_a_number() {
+    fn unnamed_errors_and_signals_are_numbers() {
         assert_eq!(error(2), "ENOENT");
         assert_eq!(error(4095), "4095");
         assert_eq!(signal(9), "SIGKILL");

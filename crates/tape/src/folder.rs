@@ -262,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn what_others_put_beside_the_segments_stays() {
+    fn foreign_files_beside_the_segments_are_kept() {
         let folder = tempfile::tempdir().expect("a folder");
         let mut tape = Folder::lock(folder.path()).expect("nobody has it");
         let theirs = folder.path().join("00000000-holidays");

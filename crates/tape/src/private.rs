@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_made_is_made_in_the_folder_that_was_opened() {
+    fn files_are_created_in_the_opened_folder() {
         let all = tempfile::tempdir().expect("a folder");
         let (before, after) = (all.path().join("tape"), all.path().join("moved"));
         folders().create(&before).expect("a folder");

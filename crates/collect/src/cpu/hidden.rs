@@ -267,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_missing_twice_is_read_from_proc_from_the_first_look_on() {
+    fn a_process_missing_twice_is_read_from_proc() {
         let mut hidden = looking();
         assert!(hidden.search(&without_self(1)), "it is to be looked again");
         assert!(hidden.read(&Topology::default()).is_empty());
@@ -293,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_seen_again_is_not_read_from_proc_any_more() {
+    fn a_process_that_is_listed_again_is_not_read_from_proc() {
         let mut hidden = looking();
         hidden.search(&without_self(1));
         hidden.search(&without_self(2));

@@ -332,7 +332,7 @@ mod tests {
     }
 
     #[test]
-    fn what_interrupts_and_the_host_take_is_told_apart() {
+    fn interrupt_time_and_steal_time_are_separate() {
         let known = Scheduler {
             interrupts: true,
             steal: true,
@@ -395,7 +395,7 @@ mod tests {
     }
 
     #[test]
-    fn what_hidden_processes_used_is_not_idle_as_well() {
+    fn cpu_time_of_hidden_processes_is_not_idle() {
         let used = |cpu| {
             let mut used = Counters::default();
             used[Counter::CpuTime] = cpu;

@@ -319,7 +319,7 @@ mod tests {
     }
 
     #[test]
-    fn who_moved_and_ended_since_the_last_batch_is_told_where_it_ended_alone() {
+    fn a_process_that_moved_and_ended_is_reported_only_where_it_ended() {
         let mut processes = Processes::new(1, Duration::from_secs(5));
         let before = step(&mut processes, 1, &[sample(7, 1)], &[]);
         assert_eq!(before, [vec![(7, 1, false)], vec![]]);
@@ -340,7 +340,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_no_longer_listed_is_gone_until_its_end_is_reported() {
+    fn an_unlisted_process_is_gone_until_its_exit_is_reported() {
         let mut processes = Processes::new(1, Duration::from_secs(5));
         step(&mut processes, 1, &[sample(7, 1)], &[]);
         let after = step(&mut processes, 2, &[], &[]);
@@ -355,7 +355,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_told_of_a_process_is_in_its_end_however_late_that_comes() {
+    fn a_late_exit_contains_all_earlier_counts_of_the_process() {
         let mut processes = Processes::new(1, Duration::from_secs(5));
         let mut used = Counters::default();
         used[Counter::CpuTime] = 3600 * SECOND;
@@ -397,7 +397,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_row_has_shown_does_not_come_again_in_the_shared_one() {
+    fn the_shared_row_does_not_repeat_counts_of_a_shown_row() {
         let mut processes = Processes::new(1, Duration::from_secs(5));
         let used = |pid, ns| {
             let mut sample = sample(pid, 1);
@@ -458,7 +458,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_born_after_it_was_looked_who_is_there_is_not_gone() {
+    fn a_process_that_started_after_the_listing_is_not_gone() {
         let mut processes = Processes::new(1, Duration::from_secs(5));
         processes.begin(SECOND);
         let none = Counters::default();

@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_plausible_adds_nothing_and_the_rest_is_joined_over_it() {
+    fn implausible_readings_add_nothing_and_are_interpolated() {
         for bad in [-1, 1_000_000_001, i64::MAX] {
             let mut integral = Integral::new(1000, 5 * SECOND);
             assert_eq!(integral.add(20_000_000, 0), Ok(()));

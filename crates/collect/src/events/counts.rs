@@ -390,7 +390,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_nobody_has_open_is_not_lost_to_the_overflow() {
+    fn overflowed_sockets_are_added_to_those_without_an_owner() {
         let sockets = |connections, listeners| Sockets {
             connections,
             listeners,

@@ -312,7 +312,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_lost_is_told_once() {
+    fn losses_are_reported_once() {
         let mut known = Known::default();
         let (lives, ended, missed) = (process(1, SECOND), process(2, SECOND), process(3, SECOND));
         known.note(&start(lives), true);
@@ -332,7 +332,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_there_before_does_not_begin() {
+    fn a_process_that_existed_before_is_not_reported_as_started() {
         let mut known = Known::default();
         let older = process(1, SECOND);
         known.note(&start(older), false);
@@ -353,7 +353,7 @@ mod tests {
     }
 
     #[test]
-    fn what_happens_while_the_lists_are_made_is_no_loss() {
+    fn changes_while_the_lists_are_made_are_no_losses() {
         let mut known = Known::default();
         let (starts, ends) = (process(1, SECOND), process(2, SECOND));
         known.note(&start(ends), true);

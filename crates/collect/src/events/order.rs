@@ -89,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_second_ring_got_while_the_first_was_read_waits_for_the_next_time() {
+    fn events_of_the_second_ring_during_a_read_wait_for_the_next_read() {
         let mut order = Order::default();
         let begin = read(&mut order, [&[100, 102], &[101, 112, 118]], 110);
         assert_eq!(begin, [100, 101, 102]);
@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn what_came_just_before_the_rings_were_read_waits() {
+    fn events_just_before_a_read_wait_for_the_next_read() {
         let mut order = Order::default();
         assert_eq!(read(&mut order, [&[], &[109]], 110), []);
         assert_eq!(read(&mut order, [&[108], &[]], 120), [108, 109]);

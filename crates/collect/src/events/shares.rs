@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn who_found_no_room_for_more_than_its_share_changes_nothing() {
+    fn a_group_without_room_beyond_its_share_removes_no_rows() {
         let mut alone = held(&[(1, 4096)]);
         alone.wants(CgroupId(1));
         for nobody in [alone, held(&[(1, 4000), (2, 90)])] {

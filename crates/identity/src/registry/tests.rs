@@ -357,7 +357,7 @@ fn a_plain_container_of_runc_is_found_by_its_state() {
 }
 
 #[test]
-fn who_answers_once_has_the_names_that_came_a_moment_ago() {
+fn catch_up_finds_names_that_arrived_just_before() {
     let node = Node::new(&["/old"]);
     let mut registry = Registry::new(node.config());
     idle(&mut registry, SECOND);
@@ -462,7 +462,7 @@ fn a_batch_gets_its_owners() {
 }
 
 #[test]
-fn who_could_not_be_searched_for_has_no_owner_yet() {
+fn a_group_that_was_not_searched_has_no_owner_yet() {
     const MS: u64 = 1_000_000;
     let node = Node::new(&["/a.service"]);
     let mut registry = with_finder(node.config(), nothing);

@@ -83,7 +83,7 @@ macro_rules! sizes {
 }
 
 #[test]
-fn what_is_exported_is_integers_without_holes() {
+fn exported_records_are_integers_without_padding() {
     sizes! {
         switch::SwitchSkelBuilder: blame blame_key cpu_place settled_key settled_sums late_settle living past release
             release_key task_sample wait_row;

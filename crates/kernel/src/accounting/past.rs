@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_host_took_nobody_had() {
+    fn stolen_time_is_charged_to_no_holder() {
         let mut past = past(&[(100, 7), (200, 8)]);
         past.ring[1].began.stolen = 40;
         assert_eq!(divide(&past, 100, 210), [(A, 60), (B, 10)]);

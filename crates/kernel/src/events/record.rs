@@ -413,7 +413,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_known_of_a_failure_is_absent() {
+    fn unknown_details_of_a_failure_are_absent() {
         let cases = [
             (7, [10, 0, 0, 1], 80, Some(7), Some("10.0.0.1:80")),
             // The connect began before the agent started.

@@ -508,7 +508,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_refused_is_left_out_alone() {
+    fn only_the_rejected_programs_are_left_out() {
         let without_calls = parts(false, Look::Storage);
         let (tries, loaded) = taken(true, |parts| parts.calls);
         assert_eq!(tries, [FULL, without_calls]);

@@ -477,7 +477,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_missing_is_named() {
+    fn incomplete_and_unknown_sections_are_reported_as_such() {
         let cases = [
             ("uprobe", NoTarget::Incomplete(UPROBE)),
             ("uprobe//bin/sh:", NoTarget::Incomplete(UPROBE)),

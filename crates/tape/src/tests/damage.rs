@@ -25,7 +25,7 @@ fn files(folder: &Path) -> Vec<PathBuf> {
 /// Damages a recording in many ways. Reading must not panic, no batch may differ from the original,
 /// and all batches before the damage must be returned.
 #[test]
-fn what_is_read_of_a_damaged_tape_is_true() {
+fn a_damaged_recording_yields_no_wrong_rows() {
     let folder = tempfile::tempdir().expect("a folder");
     let mut world = World::new(77);
     let all: Vec<_> = (0..35).map(|_| world.tick()).collect();

@@ -46,7 +46,7 @@ fn lines(folder: &Path) -> usize {
 
 /// The test starts itself as a child process, and kills the child.
 #[test]
-fn what_was_written_before_a_kill_is_whole() {
+fn rows_written_before_a_kill_are_complete() {
     if let Some(folder) = std::env::var_os(FOLDER) {
         return writer(Path::new(&folder));
     }
@@ -60,7 +60,7 @@ fn what_was_written_before_a_kill_is_whole() {
         let mut child = Command::new(std::env::current_exe().expect("this test"))
             .args([
                 "--exact",
-                "tests::killed::what_was_written_before_a_kill_is_whole",
+                "tests::killed::rows_written_before_a_kill_are_complete",
             ])
             .env(FOLDER, folder.path())
             .stdout(Stdio::null())

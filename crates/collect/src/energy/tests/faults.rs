@@ -415,7 +415,7 @@ fn a_battery_counts_while_it_is_discharged() {
 }
 
 #[test]
-fn what_is_used_while_the_machine_is_suspended_is_charged_to_nobody() {
+fn energy_used_during_suspend_is_charged_to_no_process() {
     // The counter after an hour of suspension: it continued, stopped or restarted.
     for after in [1_200_000_000_u64, 1_010_000_000, 3] {
         let machine = two_packages();
@@ -458,7 +458,7 @@ fn what_is_used_while_the_machine_is_suspended_is_charged_to_nobody() {
 }
 
 #[test]
-fn what_is_lost_is_told_from_what_comes_late() {
+fn lost_energy_is_distinguished_from_late_energy() {
     const SENSOR: &str = "/class/hwmon/hwmon0/power1_input";
     const LEVEL: &str = "/class/power_supply/BAT0/energy_now";
     const STATUS: &str = "/class/power_supply/BAT0/status";

@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_record_is_left_out() {
+    fn invalid_records_are_left_out() {
         let whole = opened(3, types::path_mark(0), b"/ab");
         for short in [0, 8, 87, 90] {
             assert_eq!(parse(&whole[..short]), None, "{short}");

@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_remembered_is_bounded() {
+    fn remembered_sockets_are_bounded() {
         let mut unread = Unread::default();
         for port in 0..=SOCKETS as u16 {
             unread.note(ends(port), 1);

@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_behind_a_null_is_not_there() {
+    fn values_behind_a_null_are_left_out() {
         let item = Arc::new(Field::new("item", DataType::UInt32, true));
         let offsets = OffsetBuffer::from_lengths([1, 2, 1]);
         let values = Arc::new(UInt32Array::from(vec![1, 8, 9, 2]));
