@@ -127,6 +127,7 @@ impl Rollup {
             standing.tick = Counters::default();
             standing.row.events.sockets = Sockets::default();
             standing.row.waiting = Waiting::default();
+            standing.row.ended = true;
         }
         let members = self.members_of(batch);
         self.charge_counters(batch, &members);
@@ -185,6 +186,7 @@ impl Rollup {
                 .entry(subject.clone())
                 .or_insert_with(|| Box::new(Standing::new(&subject, owner)));
             standing.seen_ns = batch.taken_ns;
+            standing.row.ended &= row.removed;
             let known = &standing.row.owner;
             let nearer = owner.path.len() < known.path.len();
             if *subject != Subject::Overflow && (known.cgroup == owner.cgroup || nearer) {

@@ -274,6 +274,8 @@ impl Registry {
         }
         for row in &mut batch.cgroups {
             row.owner = self.owner_if_searched(row.id);
+            let group = self.groups.get(&row.id);
+            row.removed = group.is_some_and(|group| matches!(group.life, Life::Dead(_)));
         }
     }
 

@@ -245,6 +245,8 @@ pub struct CgroupRow {
     pub id: CgroupId,
     /// The owner of the cgroup, filled in by the identity step.
     pub owner: Option<Arc<Owner>>,
+    /// Whether the cgroup was removed, filled in by the identity step. Its row stays for a while.
+    pub removed: bool,
     /// Resource use of the threads while they were in the cgroup.
     pub counters: Counters,
     /// Active energy charged to these threads; 0 if there is no meter.

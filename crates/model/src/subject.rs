@@ -15,6 +15,8 @@ pub struct SubjectRow {
     pub subject: Subject,
     /// The owner of the subject's outermost cgroup.
     pub owner: Arc<Owner>,
+    /// Whether all cgroups of the subject were removed. Its row stays for a while.
+    pub ended: bool,
     /// The subject's use since the agent started. Cgroups of the subject are not neighbours of each
     /// other ([`crate::Cause`]).
     pub counters: Counters,
@@ -53,6 +55,7 @@ impl SubjectRow {
         Self {
             subject,
             owner,
+            ended: false,
             counters: Counters::default(),
             joules: Joules::default(),
             frequency_hertz: None,
@@ -66,6 +69,40 @@ impl SubjectRow {
             verdict: None,
             stalls: Stalls::default(),
         }
+    }
+
+    /// Returns the row with its growth since `earlier`. Values that can decrease stay.
+    pub fn since(&self, earlier: &Self) -> Self {
+        let mut growth = self.clone();
+        growth.counters = self.counters.since(&earlier.counters);
+        growth.joules = self.joules.since(&earlier.joules);
+        growth.waits = self.waits.since(&earlier.waits);
+        growth.events.counters = self.events.counters.since(&earlier.events.counters);
+        growth.connects = self.connects.since(&earlier.connects);
+        growth.all_destinations = self.all_destinations.since(&earlier.all_destinations);
+        for known in &mut growth.destinations {
+            let list = &earlier.destinations;
+            if let Some(was) = list.iter().find(|it| it.destination == known.destination) {
+                known.counters = known.counters.since(&was.counters);
+            }
+        }
+        for known in &mut growth.blame {
+            let was = earlier.blame.iter().find(|it| it.culprit == known.culprit);
+            known.wait_ns = known
+                .wait_ns
+                .saturating_sub(was.map_or(0, |was| was.wait_ns));
+        }
+        growth
+    }
+
+    /// Adds growth without its division by destination and culprit.
+    pub fn add_growth(&mut self, growth: &Self) {
+        self.counters += &growth.counters;
+        self.joules += &growth.joules;
+        self.waits += &growth.waits;
+        self.events.counters += &growth.events.counters;
+        self.connects += &growth.connects;
+        self.all_destinations += &growth.all_destinations;
     }
 }
 

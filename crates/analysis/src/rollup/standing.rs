@@ -23,7 +23,11 @@ pub(super) struct Standing {
 impl Standing {
     pub(super) fn new(subject: &Subject, owner: &Arc<Owner>) -> Self {
         Self {
-            row: SubjectRow::new(subject.clone(), owner.clone()),
+            row: SubjectRow {
+                // Until one of its cgroups is found to exist.
+                ended: true,
+                ..SubjectRow::new(subject.clone(), owner.clone())
+            },
             seen_ns: 0,
             grown_ns: 0,
             tick: Counters::default(),

@@ -266,6 +266,7 @@ impl World {
         for row in rows.iter_mut() {
             dice.grow(&mut row.counters, self.measured.iter().copied());
             dice.grow(&mut row.events, EventCounter::all());
+            row.removed = dice.happens(5);
             row.sockets.connections = dice.roll(3);
             row.waiting = Waiting::thread(dice.roll(3));
             row.blocked = dice.blocked();
