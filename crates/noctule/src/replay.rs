@@ -73,6 +73,7 @@ pub(crate) fn options(config: &Config) -> Result<Options> {
         blame_pairs: config.metrics.blame_pairs,
         destinations: config.metrics.destinations,
         blame_grace_ns: grace_ns,
+        short_ns: (config.metrics.short_seconds * 1e9) as u64,
         process_grace_ns: grace_ns.min(MOST_PROCESS_GRACE_NS),
         choice: config.metrics.choice()?,
         version: env!("CARGO_PKG_VERSION"),

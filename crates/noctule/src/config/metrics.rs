@@ -21,6 +21,7 @@ pub(crate) struct Metrics {
     pub(crate) process_rows: usize,
     pub(crate) blame_pairs: usize,
     pub(crate) destinations: usize,
+    pub(crate) short_seconds: f64,
     pub(crate) grace_seconds: f64,
     pub(crate) names: MetricNames,
 }
@@ -46,7 +47,8 @@ impl Default for Metrics {
             process_rows: 10_000,
             blame_pairs: 1000,
             destinations: 100,
-            grace_seconds: 300.0,
+            short_seconds: 30.0,
+            grace_seconds: 150.0,
             names: MetricNames::Noctule,
         }
     }
@@ -70,8 +72,11 @@ impl Metrics {
         Ok(Arc::new(choice))
     }
 
-    pub(super) fn numbers(&self) -> [(&'static str, f64, f64, f64); 1] {
-        [("metrics.grace_seconds", self.grace_seconds, 0.0, 86_400.0)]
+    pub(super) fn numbers(&self) -> [(&'static str, f64, f64, f64); 2] {
+        [
+            ("metrics.short_seconds", self.short_seconds, 0.0, 86_400.0),
+            ("metrics.grace_seconds", self.grace_seconds, 0.0, 86_400.0),
+        ]
     }
 
     pub(super) fn counts(&self) -> [Count; 4] {

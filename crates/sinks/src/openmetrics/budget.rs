@@ -287,6 +287,13 @@ impl<K: Ord + Clone> Table<K> {
         entry.frequency_hertz = hertz;
     }
 
+    /// Sets when the counters of a row were 0, if the row is new in the batch at `at`.
+    pub(super) fn date(&mut self, key: &K, at: u64, start_unix_ns: u64) {
+        if let Some(entry) = self.rows.get_mut(key).filter(|it| it.first_ns == at) {
+            entry.born.start_unix_ns = start_unix_ns;
+        }
+    }
+
     /// Records the verdict, the open sockets and the waiting threads of a row.
     pub(super) fn note(
         &mut self,

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use noctule_model::{
     Batch, Counters, DestinationCounters, ForeignExporter, Joules, Owner, ProcessId, ProcessRow,
-    Subject, Waiting,
+    Subject, SubjectRow, Waiting,
 };
 
 use super::Exposition;
@@ -21,6 +21,7 @@ use super::kepler::{self, Kepler};
 use super::labels::{self, OVERFLOW};
 use super::machine::Machine;
 use super::pairs::Pairs;
+use super::short::ShortLived;
 use super::snapshot::{Level, Served, Snapshot};
 use super::view::{Born, View};
 use super::writer::Writer;
@@ -48,6 +49,9 @@ pub struct Options {
     /// How long a container may wait for its name before it is exported without a name, in
     /// nanoseconds.
     pub settle_ns: u64,
+    /// Lifetime below which a group is short-lived, in nanoseconds; 0: none is. An owner with many
+    /// short-lived groups has one row for them.
+    pub short_ns: u64,
     /// How long the row of a process is kept after the process ended, in nanoseconds. For the other
     /// levels, the rollup determines this time.
     pub process_grace_ns: u64,
@@ -76,6 +80,7 @@ impl Default for Options {
             blame_grace_ns: 300_000_000_000,
             choice: Arc::default(),
             settle_ns: 3_000_000_000,
+            short_ns: 30_000_000_000,
             process_grace_ns: 60_000_000_000,
             start_unix_ns: 0,
             recorded: false,
@@ -91,6 +96,7 @@ impl Default for Options {
 #[derive(Debug)]
 pub struct Exporter {
     options: Options,
+    short: ShortLived,
     containers: Table<Subject>,
     units: Table<Subject>,
     cgroups: Table<Subject>,
@@ -113,6 +119,7 @@ impl Exporter {
     pub fn new(options: Options) -> Self {
         let subjects = || Table::new(options.max_subjects, 0);
         Self {
+            short: ShortLived::new(options.short_ns, options.settle_ns),
             containers: subjects(),
             units: subjects(),
             cgroups: subjects(),
@@ -144,8 +151,17 @@ impl Exporter {
     ///
     /// Skipping a batch reduces time resolution, and loses the processes that ended in it.
     pub fn observe(&mut self, batch: &Batch) -> Snapshot {
+        let mut short = std::mem::take(&mut self.short);
+        short.observe(batch, self.before_unix_ns);
+        let snapshot = self.observe_rows(batch, &short);
+        self.short = short;
+        snapshot
+    }
+
+    fn observe_rows(&mut self, batch: &Batch, short: &ShortLived) -> Snapshot {
+        let rows = short.rows(batch);
         self.begin(batch);
-        self.observe_subjects(batch);
+        self.observe_subjects(batch, &rows, short);
         let tick = batch.node.total.since(&self.before);
         self.before = batch.node.total;
         let node = Line {
@@ -180,17 +196,17 @@ impl Exporter {
             level("unit", "unit", &mut self.units, batch),
             level("cgroup", "cgroup", &mut self.cgroups, batch),
         ];
-        self.observe_pairs(batch, &mut levels);
+        self.observe_pairs(batch.taken_ns, &rows, &mut levels);
         if self.options.process_level {
             self.observe_processes(batch);
             levels.push(level("process", "pid", &mut self.processes, batch));
         }
         let processes = self.options.process_level.then_some(&self.processes);
         let names = self.kepler.as_mut();
-        let names = names.map(|it| it.observe(batch, &self.containers, processes));
+        let names = names.map(|it| it.observe(batch, &rows, &self.containers, processes));
         let tables = [&self.containers, &self.units];
         let foreign = self.foreign.as_mut();
-        let foreign = foreign.map(|it| it.observe(batch, tables, &levels));
+        let foreign = foreign.map(|it| it.observe(batch, &rows, tables, &levels));
         Snapshot {
             taken_ns: batch.taken_ns,
             first_ns: *self.first_ns.get_or_insert(batch.taken_ns),
@@ -226,20 +242,23 @@ impl Exporter {
         self.before_unix_ns = batch.time_unix_ns;
     }
 
-    fn observe_subjects(&mut self, batch: &Batch) {
+    fn observe_subjects(&mut self, batch: &Batch, rows: &[&SubjectRow], short: &ShortLived) {
         let at = batch.taken_ns;
         let settle_ns = self.options.settle_ns;
-        for row in &batch.subjects {
+        for row in rows {
             let figures = Figures::of_subject(row);
             let table = self.table(&row.subject);
             table.see(&row.subject, at, &figures, row.frequency_hertz);
+            if let Some(start_unix_ns) = short.start_unix_ns(&row.subject) {
+                table.date(&row.subject, at, start_unix_ns);
+            }
             table.note(&row.subject, row.verdict, row.events.sockets, row.waiting);
         }
         for table in [&mut self.containers, &mut self.units, &mut self.cgroups] {
             table.sweep(at);
         }
         let living = LazyCell::new(|| living_containers(batch));
-        for row in &batch.subjects {
+        for row in rows {
             self.table(&row.subject).place(&row.subject, |age_ns| {
                 labels::of_subject(row, age_ns >= settle_ns, || match &row.subject {
                     Subject::Container(id) => living.contains(id.as_str()),
@@ -258,7 +277,7 @@ impl Exporter {
     }
 
     /// Must run after the subjects of the batch have their series.
-    fn observe_pairs(&mut self, batch: &Batch, levels: &mut [Level]) {
+    fn observe_pairs(&mut self, at: u64, rows: &[&SubjectRow], levels: &mut [Level]) {
         let shown = |subject: &Subject| match subject {
             Subject::Container(_) => self.containers.figures(subject),
             Subject::Unit(_) => self.units.figures(subject),
@@ -269,7 +288,6 @@ impl Exporter {
             Subject::Unit(_) => self.units.is_settled(subject),
             Subject::Cgroup(_) | Subject::Overflow => self.cgroups.is_settled(subject),
         };
-        let (at, rows) = (batch.taken_ns, &batch.subjects);
         let owners = LazyCell::new(|| {
             let owners = rows.iter().map(|row| (&row.subject, &*row.owner));
             owners.collect::<HashMap<&Subject, &Owner>>()

@@ -162,6 +162,7 @@ impl Foreign {
     pub(super) fn observe(
         &mut self,
         batch: &Batch,
+        subjects: &[&SubjectRow],
         tables: [&Table<Subject>; 2],
         levels: &[Level],
     ) -> ForeignNames {
@@ -178,7 +179,14 @@ impl Foreign {
             .retain(|path, _| quotas.contains_key(path.as_str()));
         let before = std::mem::take(&mut self.sums);
         let mut sums = Sums::default();
-        let translated = self.add_rows(batch, &quotas, tables, &before, &mut sums);
+        let translated = self.add_rows(
+            batch.taken_ns,
+            subjects,
+            &quotas,
+            tables,
+            &before,
+            &mut sums,
+        );
         self.add_destinations(levels, &translated, &before, &mut sums);
         self.sums = Arc::new(sums);
         ForeignNames {
@@ -193,18 +201,16 @@ impl Foreign {
     /// Adds up the rows. Returns the other exporter's labels, keyed by noctule's labels.
     fn add_rows(
         &mut self,
-        batch: &Batch,
+        at: u64,
+        subjects: &[&SubjectRow],
         quotas: &HashMap<&str, &QuotaRow>,
         tables: [&Table<Subject>; 2],
         before: &Sums,
         sums: &mut Sums,
     ) -> HashMap<Arc<str>, Arc<str>> {
         let sequence = self.sequence;
-        let rows: HashMap<&Subject, &SubjectRow> = batch
-            .subjects
-            .iter()
-            .map(|row| (&row.subject, row))
-            .collect();
+        let rows = subjects.iter().map(|row| (&row.subject, *row));
+        let rows: HashMap<&Subject, &SubjectRow> = rows.collect();
         let mut translated = HashMap::new();
         for table in tables {
             for (subject, shown) in table.shown() {
@@ -237,13 +243,13 @@ impl Foreign {
                     if let Some(quota) = quota_of(&row.owner, quotas) {
                         let first = self.first_periods.get(&quota.path);
                         let since = first.copied().unwrap_or_default();
-                        known.add_periods(quota.into(), since, batch.taken_ns, sum);
+                        known.add_periods(quota.into(), since, at, sum);
                         sum.quota = Some(quota.into());
                     }
-                    known.add_stalls(&row.stalls, batch.taken_ns, sum);
+                    known.add_stalls(&row.stalls, at, sum);
                     known.add_facts(&row.owner, sum);
                 }
-                let unnamed = shown.unnamed(batch.taken_ns).map(|it| &it.labels);
+                let unnamed = shown.unnamed(at).map(|it| &it.labels);
                 for ours in [shown.labels].into_iter().chain(unnamed) {
                     translated.insert(ours.clone(), known.theirs.clone());
                 }

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use noctule_analysis::counts_in_rows;
 use noctule_model::{
     Batch, KEPLER_METRICS, KeplerLevel, KeplerMetric, KeplerOffer, KeplerPart, KeplerSource,
-    KeplerVersion, Measured, Node, ProcessId, Subject, ZoneAccount, ZoneKind,
+    KeplerVersion, Measured, Node, ProcessId, Subject, SubjectRow, ZoneAccount, ZoneKind,
 };
 
 use super::budget::Table;
@@ -91,11 +91,12 @@ impl Kepler {
     pub(super) fn observe(
         &mut self,
         batch: &Batch,
+        subjects: &[&SubjectRow],
         containers: &Table<Subject>,
         processes: Option<&Table<ProcessId>>,
     ) -> Names {
         let name = self.node_name.clone();
-        let [containers, pods] = self.rows.containers(&name, batch, containers);
+        let [containers, pods] = self.rows.containers(&name, subjects, containers);
         let processes = processes.map(|table| self.rows.processes(&name, batch, table));
         let mut zones = zones(batch);
         let before = self.before.as_ref();

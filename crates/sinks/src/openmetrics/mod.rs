@@ -37,6 +37,11 @@
 //! counters and histograms as 0 when they are new to its reader ([`View`]). Formats with a field
 //! for the start time also show when the counter was 0 (`Born`).
 //!
+//! # Short-lived groups
+//!
+//! If an owner has many short-lived groups, they share one row (`ShortLived`). A group of that
+//! owner has no row until it is known whether it is short-lived.
+//!
 //! # Budget
 //!
 //! Each level has room for a limited number of rows ([`Options::max_subjects`]). All further rows
@@ -71,6 +76,7 @@ mod own;
 mod pairs;
 mod points;
 mod proto;
+mod short;
 mod snapshot;
 mod text;
 mod view;

@@ -248,14 +248,14 @@ impl<R: Relation> Pairs<R> {
         self.overflowed
     }
 
-    /// Processes the subjects of a batch and decides which pairs have series.
+    /// Processes the rows of a batch and decides which pairs have series.
     ///
     /// If a subject has series, `shown` returns its figures and how much of them is counted in the
     /// overflow row. The pairs of a subject never get series before the subject does.
     pub(super) fn observe<'a>(
         &mut self,
         at: u64,
-        rows: &[SubjectRow],
+        rows: &[&SubjectRow],
         shown: impl Fn(&Subject) -> Option<[&'a Figures; 2]>,
         named: &Named<'_>,
     ) {

@@ -4,7 +4,9 @@ use std::collections::{BTreeMap, HashMap};
 use std::hash::Hash;
 use std::sync::Arc;
 
-use noctule_model::{Batch, Counters, Joules, Owner, Pod, ProcessId, ProcessRow, Runtime, Subject};
+use noctule_model::{
+    Batch, Counters, Joules, Owner, Pod, ProcessId, ProcessRow, Runtime, Subject, SubjectRow,
+};
 
 use super::super::budget::Table;
 use super::super::figures::Figures;
@@ -50,16 +52,13 @@ impl Rows {
     pub(super) fn containers(
         &mut self,
         node_name: &str,
-        batch: &Batch,
+        subjects: &[&SubjectRow],
         table: &Table<Subject>,
     ) -> [Vec<Row>; 2] {
         self.sequence += 1;
         let sequence = self.sequence;
-        let owners: HashMap<&Subject, &Arc<Owner>> = batch
-            .subjects
-            .iter()
-            .map(|row| (&row.subject, &row.owner))
-            .collect();
+        let owners = subjects.iter().map(|row| (&row.subject, &row.owner));
+        let owners: HashMap<&Subject, &Arc<Owner>> = owners.collect();
         let mut pods: BTreeMap<String, Row> = BTreeMap::new();
         let mut rows = Vec::new();
         for (subject, shown) in table.shown() {

@@ -68,7 +68,8 @@ impl<R: Relation> Steps<R> {
         self.table.lines(at, &rest, Measured::NONE, None);
         let named = |s: &Subject| Some(culprit_labels(s, &Owner::unknown(CgroupId(1))));
         let shown = |s: &_| self.table.figures(s);
-        self.pairs.observe(at, rows, shown, &named);
+        let rows: Vec<&SubjectRow> = rows.iter().collect();
+        self.pairs.observe(at, &rows, shown, &named);
         self.pairs.lines(at, &self.table, &rest)
     }
 }
