@@ -40,9 +40,10 @@ protobuf format, histograms also have native buckets ([promql.md](promql.md)).
 
 - Counters start at 0 when the agent starts, and never decrease.
 - A scraper first receives the counters and histograms of a new row as 0, and their values in its next scrape.
-  `increase()` therefore includes all usage of the row, for any scrape interval up to five minutes. The agent keeps
-  track of each scraper separately ([why](decisions/31-new-series-begin-at-0.md)). A client that is not a scraper,
-  such as `curl`, receives the values immediately.
+  `increase()` therefore includes all usage of the row, for any scrape interval up to 75 seconds (half of
+  `metrics.grace_seconds`). The agent keeps track of each scraper separately
+  ([why](decisions/31-new-series-begin-at-0.md)). A client that is not a scraper, such as `curl`, receives the values
+  immediately.
 - For one scrape, the sum over rows does not include a new row. A row older than five minutes is never treated as new.
 - Two Prometheus servers of the same version behind one address look like one scraper. Give each of them its own query
   parameter, such as `params: {scraper: [\"a\"]}` in its scrape configuration.
@@ -52,6 +53,9 @@ protobuf format, histograms also have native buckets ([promql.md](promql.md)).
   `noctule_self_feature` show the reason.
 - The labels of a series never change. A container is hidden until its name is known, for at most 3 seconds. Its
   usage during this time is not lost.
+- If an owner has many short-lived groups (ten that ended within five minutes, each after less than 30 seconds), they
+  share one row, whose labels have `*` for the parts of names that differ: `run-u*.service`. A group that lives on gets
+  its own row after 30 seconds, with all that it used ([why](decisions/37-short-lived-groups.md)).
 - Each level has a cardinality limit. Rows beyond the limit are summed in one row with the label `_overflow`.
   `noctule_self_overflow_subjects` is the number of these rows.
 - Containers, units and cgroups do not overlap. The sum over all three, including ended ones, is the usage of all
