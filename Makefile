@@ -1,13 +1,15 @@
 # `make` lists the targets.
 
 .DEFAULT_GOAL := help
-.PHONY: help run build static deb rpm image test test-quick test-all test-kernels lint fmt fuzz readers-update bench deps test-deps install clean
+.PHONY: help run build static deb rpm image release test test-quick test-all test-kernels lint fmt fuzz readers-update bench deps test-deps install clean
 
 # rustup adds its directory to the profile, which only the next login reads.
 export PATH := $(PATH):$(HOME)/.cargo/bin
 
 TARGET_DIR := $(or $(CARGO_TARGET_DIR),target)
 BINARY ?= $(TARGET_DIR)/release/noctule
+# Runs a binary of another architecture, such as qemu-aarch64.
+RUN ?=
 PREFIX ?= /usr/local
 SYSCONFDIR ?= /etc
 SHARE = $(DESTDIR)$(PREFIX)/share
@@ -35,6 +37,9 @@ rpm: deps ## make an RPM package of the static binary: dist/noctule-VERSION.ARCH
 
 image: deps ## make an OCI image of the static binary: dist/noctule-VERSION-ARCH.oci.tar
 	@scripts/package.sh image
+
+release: deps ## make all files of a release, for x86-64 and arm64: dist/release (docs/release.md)
+	@scripts/release.sh
 
 test: ## checks and tests, on this kernel and two others (KERNEL=6.1 picks one); installs what they need; asks for root
 	@scripts/check.sh test
@@ -78,11 +83,14 @@ install: ## install what was built: binary, manual, completions, unit, configura
 	install -D -m 755 $(BINARY) $(DESTDIR)$(PREFIX)/bin/noctule
 	install -d $(SHARE)/man/man1 $(SHARE)/bash-completion/completions \
 		$(SHARE)/zsh/site-functions $(SHARE)/fish/vendor_completions.d
-	$(BINARY) man $(SHARE)/man/man1
-	$(BINARY) completions bash > $(SHARE)/bash-completion/completions/noctule
-	$(BINARY) completions zsh > $(SHARE)/zsh/site-functions/_noctule
-	$(BINARY) completions fish > $(SHARE)/fish/vendor_completions.d/noctule.fish
+	$(RUN) $(BINARY) man $(SHARE)/man/man1
+	$(RUN) $(BINARY) completions bash > $(SHARE)/bash-completion/completions/noctule
+	$(RUN) $(BINARY) completions zsh > $(SHARE)/zsh/site-functions/_noctule
+	$(RUN) $(BINARY) completions fish > $(SHARE)/fish/vendor_completions.d/noctule.fish
 	install -D -m 644 deploy/noctule.toml $(SHARE)/doc/noctule/noctule.toml
+	install -D -m 644 -t $(SHARE)/noctule/grafana deploy/grafana/*.json
+	install -D -m 644 -t $(SHARE)/noctule/prometheus deploy/prometheus/*.yml
+	install -D -m 644 -t $(SHARE)/noctule/fleet deploy/fleet/*.yml
 	@# An existing configuration is not overwritten.
 	@test -e $(DESTDIR)$(SYSCONFDIR)/noctule/noctule.toml || { set -x; install -D -m 644 \
 		deploy/noctule.toml $(DESTDIR)$(SYSCONFDIR)/noctule/noctule.toml; }

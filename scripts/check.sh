@@ -78,6 +78,7 @@ lint() {
     stage tidy cargo xtask tidy
     stage 'generated files' cargo xtask gen --check
     stage 'tests and types of the page' scripts/page.sh
+    stage 'chart and notes of a release' scripts/release.sh --check
 }
 
 tests_of_the_libraries() {

@@ -20,6 +20,9 @@ pub(crate) struct Args {
     /// Describe the static binary, which also contains this machine's libelf and zlib
     #[arg(long = "static")]
     is_static: bool,
+    /// Architecture of the binary; the default is that of this machine
+    #[arg(long, value_name = "TARGET")]
+    target: Option<String>,
 }
 
 /// A library of the build machine that is linked into the static binary.
@@ -46,11 +49,14 @@ const LIBRARIES: [Library; 2] = [
 ];
 
 pub(crate) fn run(root: &Path, args: &Args) -> Result<ExitCode> {
-    let host = host()?;
-    let metadata = metadata(root, &host)?;
+    let target = match &args.target {
+        Some(target) => target.clone(),
+        None => host()?,
+    };
+    let metadata = metadata(root, &target)?;
     let lock = fs::read_to_string(root.join("Cargo.lock")).context("reading Cargo.lock")?;
     let lock: toml::Value = toml::from_str(&lock).context("parsing Cargo.lock")?;
-    let mut document = document(&metadata, &linked_crates(root, &host)?, &checksums(&lock))?;
+    let mut document = document(&metadata, &linked_crates(root, &target)?, &checksums(&lock))?;
     if args.is_static {
         let versions: Result<Vec<String>> = LIBRARIES.iter().map(version).collect();
         add_libraries(&mut document, &versions?)?;
@@ -73,10 +79,12 @@ fn host() -> Result<String> {
     host.map(str::to_owned).context("rustc reports no host")
 }
 
-fn metadata(root: &Path, host: &str) -> Result<Value> {
+fn metadata(root: &Path, target: &str) -> Result<Value> {
     let mut command = cargo::command();
     command.args(["metadata", "--format-version=1", "--locked"]);
-    command.args(["--filter-platform", host]).current_dir(root);
+    command
+        .args(["--filter-platform", target])
+        .current_dir(root);
     let output = command.output().context("running cargo metadata")?;
     let error = String::from_utf8_lossy(&output.stderr);
     ensure!(output.status.success(), "cargo metadata: {error}");
@@ -86,7 +94,7 @@ fn metadata(root: &Path, host: &str) -> Result<Value> {
 /// Returns name and version of each crate that is linked into the binary. The metadata also lists
 /// two kinds of crates that are not linked: disabled optional crates, and procedural macros, which
 /// only run at build time.
-fn linked_crates(root: &Path, host: &str) -> Result<BTreeSet<(String, String)>> {
+fn linked_crates(root: &Path, target: &str) -> Result<BTreeSet<(String, String)>> {
     let mut command = cargo::command();
     command.args(["tree", "--locked", "--package=noctule", "--prefix=none"]);
     command.args([
@@ -94,7 +102,7 @@ fn linked_crates(root: &Path, host: &str) -> Result<BTreeSet<(String, String)>> 
         "--no-dedupe",
         "--format={p}",
     ]);
-    command.args(["--target", host]).current_dir(root);
+    command.args(["--target", target]).current_dir(root);
     let output = command.output().context("running cargo tree")?;
     let error = String::from_utf8_lossy(&output.stderr);
     ensure!(output.status.success(), "cargo tree: {error}");
