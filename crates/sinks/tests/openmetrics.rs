@@ -512,6 +512,16 @@ fn a_container_without_a_name_is_exposed_after_three_seconds_and_named_once_late
     let named = history[3].as_ref().unwrap();
     assert!(named.contains("container=\"late\""), "{named}");
     assert_eq!(history[4].as_ref(), Some(named));
+
+    let later = [
+        (0, None, false),
+        (1, None, true),
+        (3, None, true),
+        (4, None, true),
+    ];
+    let history = label_history(&later);
+    assert_eq!(history[..3], [None, None, None]);
+    assert!(history[3].is_some(), "it waited twice for its name");
 }
 
 #[test]

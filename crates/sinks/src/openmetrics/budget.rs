@@ -287,9 +287,11 @@ impl<K: Ord + Clone> Table<K> {
         entry.frequency_hertz = hertz;
     }
 
-    /// Sets when the counters of a row were 0, if the row is new in the batch at `at`.
-    pub(super) fn date(&mut self, key: &K, at: u64, start_unix_ns: u64) {
+    /// If the row is new in the batch at `at`, sets when it began, and when its counters were 0, in
+    /// nanoseconds since 1970.
+    pub(super) fn date(&mut self, key: &K, at: u64, (first_ns, start_unix_ns): (u64, u64)) {
         if let Some(entry) = self.rows.get_mut(key).filter(|it| it.first_ns == at) {
+            entry.first_ns = first_ns;
             entry.born.start_unix_ns = start_unix_ns;
         }
     }

@@ -249,8 +249,8 @@ impl Exporter {
             let figures = Figures::of_subject(row);
             let table = self.table(&row.subject);
             table.see(&row.subject, at, &figures, row.frequency_hertz);
-            if let Some(start_unix_ns) = short.start_unix_ns(&row.subject) {
-                table.date(&row.subject, at, start_unix_ns);
+            if let Some(beginning) = short.beginning(&row.subject) {
+                table.date(&row.subject, at, beginning);
             }
             table.note(&row.subject, row.verdict, row.events.sockets, row.waiting);
         }

@@ -34,13 +34,14 @@ pub(super) struct ShortLived {
     /// Subjects whose names differ from group to group.
     lives: HashMap<Subject, Life>,
     owners: BTreeMap<Subject, Shared>,
-    /// Whether a batch was taken. The age of subjects in the first batch is unknown.
+    /// Whether a batch was taken. The age of subjects in the first batch is unknown, so they have
+    /// their own rows.
     has_begun: bool,
 }
 
 #[derive(Debug)]
 struct Life {
-    /// Time of the batch in which the subject began or came back.
+    /// Time of the batch in which the subject began or came back; 0 if unknown.
     since_ns: u64,
     /// Time of the batch before that, nanoseconds since 1970.
     start_unix_ns: u64,
@@ -75,12 +76,16 @@ struct Shared {
 
 impl Life {
     fn new(since_ns: u64, start_unix_ns: u64) -> Self {
+        let place = match since_ns {
+            0 => Place::Own,
+            _ => Place::Undecided,
+        };
         Self {
             since_ns,
             start_unix_ns,
             seen_ns: since_ns,
             ended: false,
-            place: Place::Undecided,
+            place,
             charged: None,
             rest: None,
         }
@@ -265,10 +270,12 @@ impl ShortLived {
         shared.map(|shared| &shared.row).chain(own).collect()
     }
 
-    /// Returns when the counters of a row with its own series were 0, in nanoseconds since 1970;
-    /// `None` if it is the time of the batch before the row's first one.
-    pub(super) fn start_unix_ns(&self, subject: &Subject) -> Option<u64> {
-        self.lives.get(subject).map(|life| life.start_unix_ns)
+    /// Returns when a subject began: the time of its first batch, in nanoseconds of
+    /// `CLOCK_MONOTONIC`, and when its counters were 0, in nanoseconds since 1970. `None` if it may
+    /// be older.
+    pub(super) fn beginning(&self, subject: &Subject) -> Option<(u64, u64)> {
+        let life = self.lives.get(subject).filter(|life| life.since_ns > 0)?;
+        Some((life.since_ns, life.start_unix_ns))
     }
 }
 

@@ -121,10 +121,9 @@ fn a_group_that_lives_on_has_all_its_growth_in_its_own_row() {
         shown,
         &expected.map(|(name, ns)| (name.to_owned(), ns)).into()
     );
-    let start = scene
-        .short
-        .start_unix_ns(&Subject::Unit("run-u50.service".into()));
-    assert_eq!(start, Some(1000 + began));
+    let subject = Subject::Unit("run-u50.service".into());
+    let beginning = Some(((began + 1) * SECOND, 1000 + began));
+    assert_eq!(scene.short.beginning(&subject), beginning);
     // It stays in its own row after its end.
     let shown = scene.step(vec![row("run-u50.service", 31, true)]);
     assert_eq!(shown["run-u50.service"], 31);
