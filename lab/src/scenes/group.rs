@@ -12,66 +12,62 @@ use anyhow::{Context as _, Result};
 pub(super) struct Group {
     /// Path in noctule's notation.
     pub(super) path: String,
-    /// Directory in the measured hierarchy.
-    folder: PathBuf,
-    /// Directory of CPU accounting, which can be in another hierarchy in cgroup v1.
-    accounting: PathBuf,
+    /// Directories in the hierarchies of [`CONTROLLERS`].
+    folders: Vec<PathBuf>,
 }
 
-/// The hierarchy that noctule measures (v2, or v1 with the cpu controller), and the one with CPU
-/// accounting.
-pub(super) struct Hierarchies {
-    measured: PathBuf,
-    accounting: PathBuf,
-}
+/// The controllers that scenes use. The first one has the hierarchy that noctule measures.
+const CONTROLLERS: [&str; 4] = ["cpu", "cpuacct", "memory", "blkio"];
+const CPU: usize = 0;
+const ACCOUNTING: usize = 1;
+
+/// The roots of the hierarchies of [`CONTROLLERS`]: v2, or one hierarchy for each controller in
+/// cgroup v1.
+pub(super) struct Hierarchies(Vec<PathBuf>);
 
 impl Group {
     pub(super) fn new(roots: &Hierarchies, path: &str) -> Result<Self> {
-        let below = |root: &Path| root.join(path.trim_start_matches('/'));
-        let (folder, accounting) = (below(&roots.measured), below(&roots.accounting));
-        for folder in [&folder, &accounting] {
+        let below = |root: &PathBuf| root.join(path.trim_start_matches('/'));
+        let folders: Vec<PathBuf> = roots.0.iter().map(below).collect();
+        for folder in &folders {
             fs::create_dir_all(folder).with_context(|| format!("{}", folder.display()))?;
         }
         Ok(Self {
             path: path.to_owned(),
-            folder,
-            accounting,
+            folders,
         })
     }
 
     pub(super) fn folder(&self) -> &Path {
-        &self.folder
+        &self.folders[CPU]
     }
 
     pub(super) fn weigh(&self, weight: u64) -> Result<()> {
+        let shares = (weight * 1024 / 100).max(2).to_string();
         self.write(
-            "cpu.shares",
-            &(weight * 1024 / 100).max(2).to_string(),
-            "cpu.weight",
-            &weight.to_string(),
+            CPU,
+            ("cpu.shares", &shares),
+            ("cpu.weight", &weight.to_string()),
         )
     }
 
     /// Limits the group to hundredths of a CPU.
     pub(super) fn limit(&self, hundredths: u64) -> Result<()> {
         let quota = (hundredths * 1000).to_string();
-        self.write(
-            "cpu.cfs_quota_us",
-            &quota,
-            "cpu.max",
-            &format!("{quota} 100000"),
-        )
+        let max = format!("{quota} 100000");
+        self.write(CPU, ("cpu.cfs_quota_us", &quota), ("cpu.max", &max))
     }
 
-    /// Writes `value` to the file `v1`, or `other` to the file `v2`, depending on the cgroup
-    /// version in use.
-    fn write(&self, v1: &str, value: &str, v2: &str, other: &str) -> Result<()> {
-        let is_v2 = self.folder.join("cgroup.type").exists();
-        let (file, value) = if is_v2 { (v2, other) } else { (v1, value) };
-        let file = self.folder.join(file);
+    /// Writes the file of cgroup v1 or that of v2, depending on the version in use.
+    fn write(&self, controller: usize, v1: (&str, &str), v2: (&str, &str)) -> Result<()> {
+        let folder = &self.folders[controller];
+        let is_v2 = folder.join("cgroup.type").exists();
+        let (file, value) = if is_v2 { v2 } else { v1 };
+        let file = folder.join(file);
         if is_v2 && !file.exists() {
-            let above = self.folder.parent().context("the group has no parent")?;
-            fs::write(above.join("cgroup.subtree_control"), "+cpu")
+            let above = folder.parent().context("the group has no parent")?;
+            let enable = format!("+{}", CONTROLLERS[controller]);
+            fs::write(above.join("cgroup.subtree_control"), enable)
                 .with_context(|| format!("enabling the controller in {}", above.display()))?;
         }
         fs::write(&file, value).with_context(|| format!("{}", file.display()))
@@ -79,7 +75,7 @@ impl Group {
 
     /// Returns the CPU time of the group and its descendants in seconds.
     pub(super) fn cpu_seconds(&self) -> f64 {
-        let read = |file| fs::read_to_string(self.accounting.join(file)).ok();
+        let read = |file| fs::read_to_string(self.folders[ACCOUNTING].join(file)).ok();
         let v1 = || read("cpuacct.usage")?.trim().parse::<f64>().ok();
         let v2 = || {
             let text = read("cpu.stat")?;
@@ -93,9 +89,10 @@ impl Group {
 
     /// Starts this program as a load in the group. `words` is the wrapper command.
     pub(super) fn start(&self, words: &[String], load: &str) -> Result<Child> {
-        let enter: String = [&self.folder, &self.accounting]
-            .map(|folder| format!("echo $$ > '{}/cgroup.procs' && ", folder.display()))
-            .concat();
+        let folders = self.folders.iter().map(|folder| folder.display());
+        let enter: String = folders
+            .map(|folder| format!("echo $$ > '{folder}/cgroup.procs' && "))
+            .collect();
         let enter = format!("{enter}exec \"$0\" \"$@\"");
         let own = std::env::current_exe().context("finding the path of this program")?;
         let mut command = Command::new("/bin/sh");
@@ -108,20 +105,20 @@ impl Group {
 impl Drop for Group {
     fn drop(&mut self) {
         for _ in 0..200 {
-            let procs = fs::read_to_string(self.folder.join("cgroup.procs"));
+            let procs = fs::read_to_string(self.folder().join("cgroup.procs"));
             let text = procs.unwrap_or_default();
             for pid in text.lines().filter_map(|line| line.parse().ok()) {
                 if let Some(pid) = rustix::process::Pid::from_raw(pid) {
                     let _ = rustix::process::kill_process(pid, rustix::process::Signal::KILL);
                 }
             }
-            let below = fs::read_dir(&self.folder).into_iter().flatten().flatten();
+            let below = fs::read_dir(self.folder()).into_iter().flatten().flatten();
             for entry in below.filter(|entry| entry.path().is_dir()) {
                 let _ = fs::remove_dir(entry.path());
             }
-            let removed = [&self.folder, &self.accounting]
-                .map(|folder| fs::remove_dir(folder).is_ok() || !folder.exists());
-            if removed == [true; 2] {
+            // Tries to remove every directory, even if one cannot be removed yet.
+            let left = |folder: &&PathBuf| fs::remove_dir(folder).is_err() && folder.exists();
+            if self.folders.iter().filter(left).count() == 0 {
                 return;
             }
             thread::sleep(Duration::from_millis(20));
@@ -131,10 +128,8 @@ impl Drop for Group {
 
 impl Hierarchies {
     pub(super) fn find() -> Result<Self> {
-        Ok(Self {
-            measured: controller("cpu")?,
-            accounting: controller("cpuacct")?,
-        })
+        let roots: Result<_> = CONTROLLERS.into_iter().map(controller).collect();
+        Ok(Self(roots?))
     }
 }
 
