@@ -15,10 +15,25 @@ const CULPRITS: usize = 3;
 impl WaitReport {
     /// Returns the reason for the verdict of a row.
     pub fn reason(&self, row: &WaitReportRow, level: Level) -> Reason {
-        Reason {
+        let holders = self.holders(row, level);
+        self.reason_behind(row, holders.last().copied(), level)
+    }
+
+    /// Returns the reason for the verdict of a row with that last holder of locks.
+    pub(crate) fn reason_behind(
+        &self,
+        row: &WaitReportRow,
+        holder: Option<&WaitReportRow>,
+        level: Level,
+    ) -> Reason {
+        let of = |row: &WaitReportRow| Reason {
             provisional: self.provisional,
             sees_stalls: self.measured.has_blocked(),
             ..row.reason(level)
+        };
+        Reason {
+            holder: holder.map(|row| (row.party.name(level), Box::new(of(row)))),
+            ..of(row)
         }
     }
 }
@@ -57,6 +72,7 @@ impl WaitReportRow {
             of_window: self.of_window(),
             sees_stalls: false,
             mostly: self.mostly(),
+            holder: None,
             settings: self.settings.clone(),
             unusual: unusual
                 .filter(|(times, _)| *times >= WORTH_SAYING)

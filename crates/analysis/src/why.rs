@@ -3,7 +3,9 @@
 use std::cmp::Reverse;
 use std::iter::successors;
 
-use noctule_model::{Comm, Counter, CpuWeight, Events, Level, ProcessId, RealTime, VerdictKind};
+use noctule_model::{
+    Comm, Counter, CpuWeight, Events, Level, ProcessId, RealTime, Reason, VerdictKind,
+};
 
 use crate::party::Party;
 use crate::report::Key;
@@ -90,6 +92,12 @@ impl Why {
         self.report.rows.first()
     }
 
+    /// Returns the reason for the verdict of the group's row.
+    pub fn reason(&self, row: &WaitReportRow) -> Reason {
+        self.report
+            .reason_behind(row, self.holders.last(), self.level)
+    }
+
     /// Returns whether the group neither ran nor waited for a CPU.
     pub fn is_asleep(&self) -> bool {
         !self.row().is_some_and(WaitReportRow::was_runnable)
@@ -109,7 +117,10 @@ impl ReportBuilder {
     ) -> Why {
         let mut report = self.waits_of_all(level, false, thresholds);
         let wanted = party.key(level);
-        let holders = holders(&report, &wanted, level);
+        let is_wanted = |row: &&WaitReportRow| row.party.key(level) == wanted;
+        let found = report.rows.iter().find(is_wanted);
+        let holders = found.map(|row| report.holders(row, level));
+        let holders = holders.into_iter().flatten().cloned().collect();
         report.rows.retain(|row| row.party.key(level) == wanted);
         let below = match report.rows.first().is_some_and(WaitReportRow::was_runnable) {
             true => Vec::new(),
@@ -170,20 +181,27 @@ impl ReportBuilder {
     }
 }
 
-/// Returns the chain of lock holders: the group that held locks for which the group `wanted`
-/// waited, the group that held locks for which this holder waited, and so on. The chain ends at a
-/// group whose verdict is another one or has no culprit.
-fn holders(report: &WaitReport, wanted: &Key, level: Level) -> Vec<WaitReportRow> {
-    let find = |key: &Key| report.rows.iter().find(|row| row.party.key(level) == *key);
-    let holder = |row: &&WaitReportRow| {
-        let is_held = row.verdict.kind == VerdictKind::HeldByLock;
-        let culprit = row.verdict.culprit.as_ref().filter(|_| is_held);
-        find(&culprit?.key(level))
-    };
-    let chain = successors(find(wanted), holder).skip(1);
-    // Ends the chain at `wanted`, because two groups can wait for locks of each other.
-    let chain = chain.take_while(|row| row.party.key(level) != *wanted);
-    chain.take(HOLDERS).cloned().collect()
+impl WaitReport {
+    /// Returns the chain of lock holders: the group that held locks for which the group of `row`
+    /// waited, the group that held locks for which this holder waited, and so on. The chain ends at
+    /// a group whose verdict is another one or has no culprit.
+    pub(crate) fn holders<'a>(
+        &'a self,
+        row: &'a WaitReportRow,
+        level: Level,
+    ) -> Vec<&'a WaitReportRow> {
+        let holder = |row: &&WaitReportRow| {
+            let is_held = row.verdict.kind == VerdictKind::HeldByLock;
+            let culprit = row.verdict.culprit.as_ref().filter(|_| is_held);
+            let key = culprit?.key(level);
+            self.rows.iter().find(|row| row.party.key(level) == key)
+        };
+        let chain = successors(Some(row), holder).skip(1);
+        // Ends the chain at `row`, because two groups can wait for locks of each other.
+        let wanted = row.party.key(level);
+        let chain = chain.take_while(|row| row.party.key(level) != wanted);
+        chain.take(HOLDERS).collect()
+    }
 }
 
 /// Returns the party's processes with the most CPU time. `report` must be at the level of processes.
@@ -262,7 +280,11 @@ mod tests {
             let party = Party::Group(owner(id, &format!("/{id}")));
             let why = builder.why(&party, Level::Cgroup, None, &Thresholds::default());
             let names = why.holders.iter().map(|row| row.party.name(Level::Cgroup));
-            names.collect::<Vec<String>>().join(" ")
+            let names: Vec<String> = names.collect();
+            let reason = why.reason(why.row().expect("it waited"));
+            let last = reason.holder.map(|(name, _)| name);
+            assert_eq!(last.as_ref(), names.last());
+            names.join(" ")
         };
         assert_eq!([1, 2, 3, 4].map(holders), ["/2 /3", "/3", "/2", ""]);
     }

@@ -70,6 +70,9 @@ pub struct Reason {
     /// the share of that time, if at least half. [`BlockClass::Poll`] includes
     /// [`BlockClass::Timer`].
     pub mostly: Option<(BlockClass, f64)>,
+    /// The last group in the chain of lock holders, if the verdict names one: its name, and the
+    /// reason for its own verdict.
+    pub holder: Option<(String, Box<Self>)>,
     /// Settings of the group, if the kernel's files were read.
     pub settings: Settings,
 }

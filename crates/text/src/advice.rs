@@ -1,6 +1,6 @@
 //! Evidence for a verdict, and advice.
 
-use noctule_model::{Affinity, IdleGroup, Reason, Rivals, VerdictKind};
+use noctule_model::{Affinity, IdleGroup, ROOT, Reason, Rivals, VerdictKind};
 
 use crate::asleep::release;
 use crate::reason::{hardly_throttled, is_mostly_stalled, part};
@@ -86,6 +86,14 @@ pub fn cpu_numbers(cpus: &[u32]) -> String {
 pub fn advice(reason: &Reason) -> Option<String> {
     match reason.kind {
         VerdictKind::HeldByMemoryLimit => return raise_memory_limit(reason),
+        VerdictKind::HeldByDisk => return limit_disk(reason),
+        // More CPU or memory for a holder may only make it take its locks more often.
+        VerdictKind::HeldByLock => {
+            let (name, holder) = reason.holder.as_ref()?;
+            let is_held_by_disk = holder.kind == VerdictKind::HeldByDisk;
+            let advice = limit_disk(holder).filter(|_| is_held_by_disk)?;
+            return Some(format!("for {name}: {advice}"));
+        }
         VerdictKind::Stopped => return reason.settings.stopped.as_ref().and_then(release),
         _ => {}
     }
@@ -147,6 +155,12 @@ pub fn advice(reason: &Reason) -> Option<String> {
             "spread the interrupts over other CPUs (/proc/interrupts shows which)".to_owned()
         }
     })
+}
+
+/// Suggests less use of the disk by the main culprit. The root group has no limits.
+fn limit_disk(reason: &Reason) -> Option<String> {
+    let culprit = reason.culprits.first().filter(|it| it.name != ROOT)?;
+    Some(format!("limit the disk bandwidth of {}", culprit.name))
 }
 
 fn raise_memory_limit(reason: &Reason) -> Option<String> {
@@ -429,6 +443,25 @@ mod tests {
     }
 
     #[test]
+    fn the_end_of_a_chain_of_holders_is_advised() {
+        let mut disk = reason(VerdictKind::HeldByDisk);
+        let words = "limit the disk bandwidth of b";
+        assert_eq!(advice(&disk).as_deref(), Some(words));
+        let mut lock = reason(VerdictKind::HeldByLock);
+        assert_eq!(advice(&lock), None);
+        lock.holder = Some(("a".into(), Box::new(disk.clone())));
+        let words = "for a: limit the disk bandwidth of b";
+        assert_eq!(advice(&lock).as_deref(), Some(words));
+        lock.holder = Some(("a".into(), Box::new(reason(VerdictKind::HeldByQuota))));
+        assert_eq!(advice(&lock), None);
+        disk.culprits[0].name = ROOT.into();
+        assert_eq!(advice(&disk), None);
+        disk.culprits.clear();
+        lock.holder = Some(("a".into(), Box::new(disk)));
+        assert_eq!(advice(&lock), None);
+    }
+
+    #[test]
     fn a_stopped_group_is_advised_to_be_continued() {
         let mut reason = reason(VerdictKind::Stopped);
         reason.settings.stopped = Some(AsleepThreads {
@@ -443,11 +476,12 @@ mod tests {
     }
 
     #[test]
-    fn every_verdict_about_the_cpu_has_advice() {
+    fn every_verdict_about_the_cpu_or_with_a_culprit_has_advice() {
         for kind in VerdictKind::ALL {
             let some = advice(&reason(kind)).is_some();
             let is_about_cpu = kind != VerdictKind::Quiet && !kind.is_stall();
-            assert_eq!(some, is_about_cpu, "{kind:?}");
+            let is_expected = is_about_cpu || kind == VerdictKind::HeldByDisk;
+            assert_eq!(some, is_expected, "{kind:?}");
         }
     }
 }

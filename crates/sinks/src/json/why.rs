@@ -19,7 +19,7 @@ pub fn why_json(why: &Why) -> String {
             culprit: CulpritJson::new(culprit, others, why.level),
             processes: processes.iter().map(ProcessJson::new).collect(),
         });
-        let reason = why.report.reason(row, why.level);
+        let reason = why.reason(row);
         Answer {
             window_seconds: seconds(why.report.window_ns),
             from_unix_nano: why.report.from_unix_ns,

@@ -29,7 +29,7 @@ pub(crate) fn draw(why: &Why, paint: Paint) -> String {
     let Some(row) = why.row() else {
         return String::new();
     };
-    let reason = why.report.reason(row, why.level);
+    let reason = why.reason(row);
     let name = row.party.name(why.level);
     let answer = escape(&text::answer(&name, &reason));
     let mut out = String::new();
