@@ -6,6 +6,7 @@
 //! the known cause does not apply. The scene is then counted as disturbed and played again.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
@@ -14,10 +15,13 @@ use anyhow::{Context as _, Result, bail};
 
 mod draw;
 mod group;
+mod held;
+mod held_load;
 mod load;
 mod play;
 
 use draw::{Dice, KINDS, REMOVAL, Scene};
+use held::{HeldScene, RESOURCES};
 pub(crate) use load::run_if_requested;
 use play::{Played, Stage};
 
@@ -35,6 +39,9 @@ pub(crate) struct Args {
     /// Number of plain scenes of each kind to play before that
     #[arg(long, value_name = "N", default_value_t = 0)]
     each: usize,
+    /// Number of scenes to draw of each of disk, memory, lock and nothing wrong
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    held: usize,
     /// Length of the measurement window
     #[arg(long = "for", value_name = "DURATION", default_value = "1s")]
     window: String,
@@ -87,7 +94,8 @@ pub(crate) fn run(root: &Path, args: &Args) -> Result<ExitCode> {
     };
     for kind in KINDS.iter().filter(|kind| chosen(kind)) {
         for _ in 0..args.each {
-            outcome.play(&stage, &Scene::plain(kind))?;
+            let scene = Scene::plain(kind);
+            outcome.play(&scene, || stage.play(&scene))?;
         }
     }
     let mut dice = Dice::new(args.seed);
@@ -97,9 +105,10 @@ pub(crate) fn run(root: &Path, args: &Args) -> Result<ExitCode> {
             None => Scene::drawn(&mut dice),
         };
         if chosen(scene.kind) {
-            outcome.play(&stage, &scene)?;
+            outcome.play(&scene, || stage.play(&scene))?;
         }
     }
+    outcome.play_held(&stage, args, &mut dice)?;
     outcome.show();
     Ok(ExitCode::from(u8::from(
         outcome.wrong + outcome.given_up > 0,
@@ -107,9 +116,32 @@ pub(crate) fn run(root: &Path, args: &Args) -> Result<ExitCode> {
 }
 
 impl Outcome {
-    fn play(&mut self, stage: &Stage, scene: &Scene) -> Result<()> {
+    /// Plays scenes about other resources than the CPU.
+    fn play_held(&mut self, stage: &Stage, args: &Args, dice: &mut Dice) -> Result<()> {
+        for (_, kinds) in RESOURCES {
+            let chosen = kinds.iter().filter(|kind| kind.contains(&args.only));
+            let chosen: Vec<_> = chosen.copied().collect();
+            for kind in &chosen {
+                for _ in 0..args.each {
+                    let scene = HeldScene::plain(kind);
+                    self.play(&scene, || stage.play_held(&scene))?;
+                }
+            }
+            for _ in 0..args.held * usize::from(!chosen.is_empty()) {
+                let scene = HeldScene::drawn(&chosen, dice);
+                self.play(&scene, || stage.play_held(&scene))?;
+            }
+        }
+        Ok(())
+    }
+
+    fn play(
+        &mut self,
+        scene: &impl fmt::Display,
+        mut play: impl FnMut() -> Result<Played>,
+    ) -> Result<()> {
         for _ in 0..TRIES {
-            let played = stage.play(scene)?;
+            let played = play()?;
             if let Some(figures) = &played.disturbed {
                 say(&format!("again  {scene}: {figures}"));
                 self.disturbed += 1;
@@ -125,7 +157,7 @@ impl Outcome {
         Ok(())
     }
 
-    fn note(&mut self, scene: &Scene, played: &Played) {
+    fn note(&mut self, scene: &impl fmt::Display, played: &Played) {
         let verdict = (played.cause.clone(), played.kind.clone());
         *self.confusion.entry(verdict).or_default() += 1;
         self.wrong += usize::from(!played.wrong.is_empty());

@@ -20,6 +20,8 @@ pub(super) struct Group {
 const CONTROLLERS: [&str; 4] = ["cpu", "cpuacct", "memory", "blkio"];
 const CPU: usize = 0;
 const ACCOUNTING: usize = 1;
+const MEMORY: usize = 2;
+const DISK: usize = 3;
 
 /// The roots of the hierarchies of [`CONTROLLERS`]: v2, or one hierarchy for each controller in
 /// cgroup v1.
@@ -58,6 +60,27 @@ impl Group {
         self.write(CPU, ("cpu.cfs_quota_us", &quota), ("cpu.max", &max))
     }
 
+    /// Limits the memory of the group.
+    pub(super) fn limit_memory(&self, bytes: u64) -> Result<()> {
+        let bytes = bytes.to_string();
+        self.write(
+            MEMORY,
+            ("memory.limit_in_bytes", &bytes),
+            ("memory.max", &bytes),
+        )
+    }
+
+    /// Limits what the group reads from and writes to the device, in bytes per second.
+    pub(super) fn limit_disk(&self, device: &str, bytes: u64) -> Result<()> {
+        let both = format!("{device} rbps={bytes} wbps={bytes}");
+        for way in ["read", "write"] {
+            let file = format!("blkio.throttle.{way}_bps_device");
+            let limit = format!("{device} {bytes}");
+            self.write(DISK, (&file, &limit), ("io.max", &both))?;
+        }
+        Ok(())
+    }
+
     /// Writes the file of cgroup v1 or that of v2, depending on the version in use.
     fn write(&self, controller: usize, v1: (&str, &str), v2: (&str, &str)) -> Result<()> {
         let folder = &self.folders[controller];
@@ -66,7 +89,10 @@ impl Group {
         let file = folder.join(file);
         if is_v2 && !file.exists() {
             let above = folder.parent().context("the group has no parent")?;
-            let enable = format!("+{}", CONTROLLERS[controller]);
+            let enable = match controller {
+                DISK => "+io".to_owned(),
+                _ => format!("+{}", CONTROLLERS[controller]),
+            };
             fs::write(above.join("cgroup.subtree_control"), enable)
                 .with_context(|| format!("enabling the controller in {}", above.display()))?;
         }

@@ -7,7 +7,7 @@ use std::process::Command;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context as _, Result, bail};
+use anyhow::{Context as _, Result};
 
 /// Environment variable with the load.
 pub(super) const VARIABLE: &str = "NOCTULE_SCENE_LOAD";
@@ -35,7 +35,7 @@ fn run(words: &[&str]) -> Result<()> {
         },
         ["flood", cpu] => return flood(number(cpu)?),
         ["jobs", ms, folder] => return jobs(ms, Path::new(folder)),
-        _ => bail!("unknown load {words:?}"),
+        _ => return super::held_load::run(words),
     }
     Ok(())
 }

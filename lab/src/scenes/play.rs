@@ -49,7 +49,7 @@ struct Cast {
     parent: Group,
 }
 
-struct Loads(Vec<Child>);
+pub(super) struct Loads(pub(super) Vec<Child>);
 
 impl Drop for Loads {
     fn drop(&mut self) {
@@ -119,6 +119,14 @@ impl Stage {
         })
     }
 
+    pub(super) fn group(&self, path: &str) -> Result<Group> {
+        Group::new(&self.roots, path)
+    }
+
+    pub(super) fn window(&self) -> &str {
+        &self.window
+    }
+
     pub(super) fn play(&self, scene: &Scene) -> Result<Played> {
         let _lock = lock_last_cpu()?;
         let mut cast = self.cast(scene)?;
@@ -128,7 +136,7 @@ impl Stage {
         }
         let before = self.measure(&cast);
         let (kind, line) = self.waits(&cast)?;
-        let why = self.why(&cast)?;
+        let why = self.why(&cast.victim.path)?;
         let after = self.measure(&cast);
         let mut disturbed = scene.disturbed(&before, &after);
         let mut cause = scene.kind.to_owned();
@@ -209,8 +217,8 @@ impl Stage {
         static NUMBER: AtomicU32 = AtomicU32::new(0);
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
         let name = format!("/scene-{}-{number}", std::process::id());
-        let parent = Group::new(&self.roots, &name)?;
-        let victim = Group::new(&self.roots, &format!("{name}/victim"))?;
+        let parent = self.group(&name)?;
+        let victim = self.group(&format!("{name}/victim"))?;
         parent.weigh(scene.weights.0)?;
         victim.weigh(10_000)?;
         if scene.quota > 0 {
@@ -230,7 +238,7 @@ impl Stage {
             thread::sleep(Duration::from_millis(300));
         }
         for (place, load) in scene.neighbours.iter().enumerate() {
-            let group = Group::new(&self.roots, &format!("{name}-neighbour-{place}"))?;
+            let group = self.group(&format!("{name}-neighbour-{place}"))?;
             group.weigh(scene.weights.1)?;
             cast.neighbours.push(group);
             let group = &cast.neighbours[place];
@@ -260,7 +268,7 @@ impl Stage {
         Ok(())
     }
 
-    fn pinned(&self) -> Vec<String> {
+    pub(super) fn pinned(&self) -> Vec<String> {
         vec!["taskset".into(), "-c".into(), self.last.to_string()]
     }
 
@@ -285,7 +293,7 @@ impl Stage {
     }
 
     /// Returns a noctule command that runs on the other CPUs.
-    fn noctule_command(&self, args: &[&str]) -> Command {
+    pub(super) fn noctule_command(&self, args: &[&str]) -> Command {
         let mut command = Command::new("nice");
         command.args(["-n", "-10", "taskset", "-c", &self.others]);
         command.arg(&self.noctule);
@@ -317,8 +325,8 @@ impl Stage {
         Ok((kind.to_owned(), line.map(str::to_owned)))
     }
 
-    fn why(&self, cast: &Cast) -> Result<Value> {
-        let args = ["why", &cast.victim.path, "--json", "--for", &self.window];
+    pub(super) fn why(&self, path: &str) -> Result<Value> {
+        let args = ["why", path, "--json", "--for", &self.window];
         let text = output(&mut self.noctule_command(&args))?;
         serde_json::from_str(&text).context("parsing the answer of why")
     }
@@ -446,7 +454,7 @@ fn missing_words(
 
 /// Locks the last CPU against the tests of the binary, which use the same locks
 /// (`tests/support/machine.rs`).
-fn lock_last_cpu() -> Result<[File; 2]> {
+pub(super) fn lock_last_cpu() -> Result<[File; 2]> {
     let lock = |folder: &str, operation| -> Result<File> {
         let file = File::open(folder).with_context(|| folder.to_owned())?;
         flock(&file, operation).context("locking a folder")?;
