@@ -383,8 +383,11 @@ static __always_inline void settle_exiting(struct task_struct *task, struct task
 	/* Read late on purpose, because an earlier read would double the states of the verifier. */
 	at = sample_at;
 	later_ns = settle(task, account, scratch, &last->counters, NULL, at);
-	/* The common case, a single-threaded process, needs no row. */
-	if (dead && task->pid == task->tgid && !account->threads)
+	/*
+	 * The common case, a single-threaded process, needs no row. The leader of a process that is
+	 * older than the agent may not be marked yet.
+	 */
+	if (dead && task->pid == task->tgid && !account->threads && task->signal->nr_threads < 2)
 		report_exit(task, account, &last->counters, later_ns, at);
 	else
 		carry(task, account, scratch, later_ns, at);
