@@ -228,18 +228,25 @@ static __always_inline void report_late(struct task_struct *task, struct task_ac
 
 /*
  * Adds the usage of a running thread that the kernel has not accounted yet, before the thread
- * moves. The kernel accounts the usage at the move only if the cpu controller separates the two
- * groups. If a tick comes after the caller's read, less than a tick is missing here and goes to the
- * new group. Not inlined, because its branches would multiply the branches of the caller.
+ * moves, and notes how much of its slice came after the moment `at`. The kernel accounts the usage
+ * at the move only if the cpu controller separates the two groups. If a tick comes after the
+ * caller's read, less than a tick is missing here and goes to the new group. Not inlined, because
+ * its branches would multiply the branches of the caller.
  */
-static __noinline void add_running(struct task_struct *task, struct counters *used)
+static __noinline void add_running(struct task_struct *task, struct task_account *account,
+				   struct counters *used, __u64 at)
 {
 	struct cpu_slot *slot = running_slot(task);
+	__u64 now, since;
 
 	if (!slot)
 		return;
 	add_open_softirqs(slot, used);
 	used->v[COUNTER_CPU_TIME] += unaccounted(task, slot, NOW);
+	now = bpf_ktime_get_ns();
+	since = slot->since > at ? slot->since : at;
+	if (at && now > since)
+		note_later(account, COUNTER_CPU_TIME, now - since, at);
 }
 
 /*
@@ -261,7 +268,7 @@ static __always_inline __u64 settle(struct task_struct *task, struct task_accoun
 
 	used_so_far(task, account, NULL, used);
 	if (open)
-		add_running(task, used);
+		add_running(task, account, used, at);
 	for (int i = 0; i < COUNTER_TOTALS; i++)
 		used->v[i] -= exchange(&account->base.v[i], used->v[i]);
 	/* Nothing is kept for a later read, because the thread may not be read again. */
@@ -277,8 +284,7 @@ static __always_inline __u64 settle(struct task_struct *task, struct task_accoun
 	row = sums ? &sums->counters : &overflow;
 	before = fetch_and_add(&row->v[COUNTER_CPU_TIME], used->v[COUNTER_CPU_TIME]);
 	add_to_cgroup(scratch, cgroup, package);
-	/* The usage of a running thread after the moment is not known when the thread moves. */
-	if (at && account->seen != at && sums && (!open || !is_on_cpu(task)))
+	if (at && account->seen != at && sums)
 		report_late(task, account, used, cgroup, before, at);
 	if (!later_ns)
 		return 0;
