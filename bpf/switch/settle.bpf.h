@@ -198,8 +198,7 @@ static __always_inline void carry(struct task_struct *task, struct task_account 
  * Reports a thread that is settled during a snapshot before the snapshot reads it. Its counters are
  * then missing from the threads, and perhaps from the row of its cgroup, because the rows are read
  * one after the other. Without this record the counters appear in the next snapshot. The record is
- * therefore skipped if the ring buffer holds more than exits_wakeup_bytes, to leave room for
- * records that would be lost.
+ * therefore skipped if the ring buffer is half full, to leave room for records that would be lost.
  */
 static __always_inline void report_late(struct task_struct *task, struct task_account *account,
 					const struct counters *used, __u64 cgroup, __u64 row_before,
@@ -209,7 +208,7 @@ static __always_inline void report_late(struct task_struct *task, struct task_ac
 	struct task_sample *process;
 	struct late_settle *late;
 
-	if (bpf_ringbuf_query(&exits, BPF_RB_AVAIL_DATA) > exits_wakeup_bytes)
+	if (bpf_ringbuf_query(&exits, BPF_RB_AVAIL_DATA) > 2 * exits_wakeup_bytes)
 		return;
 	late = bpf_ringbuf_reserve(&exits, sizeof(*late), 0);
 	if (!late)

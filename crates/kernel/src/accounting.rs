@@ -463,9 +463,7 @@ impl Accounting {
         if let (true, Some(bss)) = (blames_fit, self.switch.maps.bss_data.as_deref_mut()) {
             bss.blames_full = 0;
         }
-        self.ring
-            .consume()
-            .context("reading the ring buffer of ended processes")?;
+        empty(&self.ring)?;
         let living = snapshot.living.as_ref();
         self.orphans.take(&self.switch, living, snapshot.taken_ns)
     }
@@ -535,7 +533,8 @@ impl Accounting {
             let ended = b.followed_reported + self.orphans.followed();
             b.followed_started.saturating_sub(ended)
         });
-        let mut read = self.walk.read(&mut self.switch, begun.taken_ns)?;
+        let (switch, empty_ring) = (&mut self.switch, || empty(&self.ring));
+        let mut read = self.walk.read(switch, begun.taken_ns, &empty_ring)?;
         match self.read_reaped(&read.rows, begun.taken_ns) {
             Ok(sums) => read.rows.extend(sums),
             Err(error) => {
@@ -570,9 +569,7 @@ impl Accounting {
     /// Reads all records of ended processes from the ring buffer into the next snapshot. If a quota
     /// was found, also attaches the program at wake-ups.
     pub fn drain(&mut self) -> Result<(), Error> {
-        self.ring
-            .consume()
-            .context("reading the ring buffer of ended processes")?;
+        empty(&self.ring)?;
         if let Err(error) = self.wakeups.follow_found(&self.switch) {
             told_as_contention(&error);
         }
@@ -732,6 +729,13 @@ fn attach_moves(
         .hooks
         .contains(features::MOVES)
         .then(|| program.attach())
+}
+
+/// Reads all records of the ring buffer. A snapshot does so several times, because threads that end
+/// while it is taken send records, and it takes long on a busy machine.
+fn empty(ring: &RingBuffer<'static>) -> Result<(), Error> {
+    ring.consume()
+        .context("reading the ring buffer of ended processes")
 }
 
 fn exit_ring(

@@ -158,9 +158,10 @@ impl Walk {
         &mut self,
         switch: &mut SwitchSkel<'static>,
         now_ns: u64,
+        empty_ring: &dyn Fn() -> Result<(), Error>,
     ) -> Result<Read, Error> {
         let living = match self.listed.is_some() {
-            true => self.read_listed(switch, now_ns)?,
+            true => self.read_listed(switch, now_ns, empty_ring)?,
             false => Some(self.read_all()?),
         };
         let mut rows = std::mem::take(&mut self.rows);
@@ -184,6 +185,7 @@ impl Walk {
         &mut self,
         switch: &mut SwitchSkel<'static>,
         now_ns: u64,
+        empty_ring: &dyn Fn() -> Result<(), Error>,
     ) -> Result<Option<Living>, Error> {
         if let Some(waiting) = &self.waiting {
             iterator::read(waiting, "iterating over queued threads", &mut self.bytes)?;
@@ -195,10 +197,11 @@ impl Walk {
         let mut living = None;
         if self.always || now_ns >= self.due_ns {
             living = Some(self.walk(now_ns)?);
+            empty_ring()?;
         }
         // Called once per snapshot. A thread that is listed again during the read is included in
         // the next snapshot.
-        self.drain(switch)?;
+        self.drain(switch, empty_ring)?;
         if bss(switch).is_some_and(|bss| std::mem::take(&mut bss.listed_full) != 0) {
             self.now();
         }
@@ -224,7 +227,11 @@ impl Walk {
 
     /// Reads the threads listed so far. The next snapshot includes threads that are listed during
     /// the read.
-    fn drain(&mut self, switch: &mut SwitchSkel<'static>) -> Result<(), Error> {
+    fn drain(
+        &mut self,
+        switch: &mut SwitchSkel<'static>,
+        empty_ring: &dyn Fn() -> Result<(), Error>,
+    ) -> Result<(), Error> {
         let (Some(listed), Some(data)) = (&self.listed, bss(switch)) else {
             return Ok(());
         };
@@ -234,6 +241,7 @@ impl Walk {
             let read = iterator::read(listed, "iterating over listed threads", &mut self.bytes);
             take_rows(&self.bytes, &mut self.rows);
             read?;
+            empty_ring()?;
             let (next, until) = places(switch);
             if next == until || next == before {
                 return Ok(());
