@@ -48,23 +48,40 @@ impl Entries {
 
 /// Reads all entries of a map; `what` names it in errors.
 pub(crate) fn entries(map: &impl MapCore, what: &str) -> Result<Entries, Error> {
-    read(map, usize::MAX, what)
+    read(map, None, usize::MAX, what)
 }
 
 /// Reads the first `count` entries of an array, or all if it has fewer.
 pub(crate) fn first(map: &impl MapCore, count: u32, what: &str) -> Result<Entries, Error> {
-    read(map, count as usize, what)
+    read(map, None, count as usize, what)
 }
 
-fn read(map: &impl MapCore, most: usize, what: &str) -> Result<Entries, Error> {
+/// Reads `count` entries of an array from the index `from` on, or fewer at its end.
+pub(crate) fn portion(
+    map: &impl MapCore,
+    from: u32,
+    count: u32,
+    what: &str,
+) -> Result<Entries, Error> {
+    let before = from.checked_sub(1).map(u32::to_ne_bytes);
+    read(map, before, count as usize, what)
+}
+
+/// Reads the entries behind the position `after`, which in an array is a key.
+fn read(
+    map: &impl MapCore,
+    after: Option<[u8; 4]>,
+    most: usize,
+    what: &str,
+) -> Result<Entries, Error> {
     let mut entries = Entries {
         key_size: map.key_size() as usize,
         value_size: map.value_size() as usize,
         ..Entries::default()
     };
     // The position at which the kernel continues to read.
-    let mut place = [0_u8; 4];
-    let (mut begun, mut read, mut room, mut tries) = (false, 0, BATCH, 0);
+    let mut place = after.unwrap_or_default();
+    let (mut begun, mut read, mut room, mut tries) = (after.is_some(), 0, BATCH, 0);
     loop {
         let wanted = room.min(most - read);
         entries.resize(read + wanted);

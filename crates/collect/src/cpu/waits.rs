@@ -66,7 +66,7 @@ impl Waits {
     fn take_counts(&mut self, counts: &WaitCounts, settled: &mut Settled) {
         let is_released = self.released.contains(&counts.group);
         let group = self.groups.row(counts.group);
-        group.row.follow(&counts.buckets);
+        group.row.follow(&counts.buckets());
         if is_released {
             group.settle();
             settled.groups.push(counts.group);
@@ -179,11 +179,7 @@ mod tests {
         let counts = |&(group, waits): &(Group, u32)| {
             let mut buckets = [0; Histogram::BUCKETS];
             buckets[5] = waits;
-            WaitCounts {
-                group,
-                buckets,
-                unnamed: Blame::default(),
-            }
+            WaitCounts::new(group, &buckets, Blame::default())
         };
         let blame = |&(victim, culprit, wait_ns): &(Group, Group, u64)| {
             let preemptions = 0;

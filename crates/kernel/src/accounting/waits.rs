@@ -1,7 +1,7 @@
 //! Wait histograms and the blame matrix, read from the BPF maps.
 
 use libbpf_rs::{MapCore, MapFlags};
-use noctule_model::{Blame, Group};
+use noctule_model::{Blame, Group, Histogram};
 
 use crate::abi::{self, BlameKey, WaitRow};
 use crate::error::{Context, Error};
@@ -13,15 +13,16 @@ use crate::table;
 pub struct WaitCounts {
     /// The group that waited; [`Group::Unnamed`] for groups without a row of their own.
     pub group: Group,
-    /// Number of waits per bucket of [`noctule_model::Histogram`], modulo 2^32.
-    pub buckets: [u32; noctule_model::Histogram::BUCKETS],
+    /// Number of waits in each bucket of [`noctule_model::Histogram`] that has any, modulo 2^32.
+    /// Most groups have waits in few buckets.
+    buckets: Box<[(u16, u32)]>,
     /// Sum over the culprits that did not fit into the matrix.
     pub unnamed: Blame,
 }
 
 impl std::fmt::Debug for WaitCounts {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let waits: u64 = self.buckets.iter().map(|&n| u64::from(n)).sum();
+        let waits: u64 = self.buckets.iter().map(|(_, n)| u64::from(*n)).sum();
         let mut debug = f.debug_struct("WaitCounts");
         debug.field("group", &self.group).field("waits", &waits);
         debug.field("unnamed", &self.unnamed).finish()
@@ -29,12 +30,27 @@ impl std::fmt::Debug for WaitCounts {
 }
 
 impl WaitCounts {
-    fn new(group: Group, row: &WaitRow) -> Self {
+    /// Creates the histogram from the number of waits in each bucket.
+    pub fn new(group: Group, buckets: &[u32; Histogram::BUCKETS], unnamed: Blame) -> Self {
+        let used = (0..).zip(buckets).filter(|(_, waits)| **waits > 0);
         Self {
             group,
-            buckets: row.buckets,
-            unnamed: abi::blame(&row.unnamed),
+            buckets: used.map(|(bucket, waits)| (bucket, *waits)).collect(),
+            unnamed,
         }
+    }
+
+    fn of(group: Group, row: &WaitRow) -> Self {
+        Self::new(group, &row.buckets, abi::blame(&row.unnamed))
+    }
+
+    /// Returns the number of waits in each bucket, modulo 2^32.
+    pub fn buckets(&self) -> [u32; Histogram::BUCKETS] {
+        let mut buckets = [0; Histogram::BUCKETS];
+        for &(bucket, waits) in &self.buckets {
+            buckets[usize::from(bucket)] = waits;
+        }
+        buckets
     }
 }
 
@@ -42,6 +58,9 @@ impl WaitCounts {
 /// of `SPARSE` rows is used.
 const SPARSE_ROWS: u32 = 1024;
 const SPARSE: u32 = 4;
+
+/// Number of rows to read at a time. All rows together take 10 MiB.
+const PORTION: u32 = 256;
 
 /// Marks the rows of the histograms as free. Only kernels without atomic operations need this; on
 /// other kernels, the BPF program allocates unused rows with a counter. Row 0 is the overflow row.
@@ -72,16 +91,19 @@ pub(super) fn counts(switch: &SwitchSkel<'static>) -> Result<Vec<WaitCounts>, Er
     if last >= SPARSE_ROWS && last / SPARSE > count {
         return one_by_one(switch, named);
     }
-    let rows = table::first(
-        &switch.maps.waits,
-        last + 1,
-        "reading the rows of the table of waits",
-    )?;
-    let counts = named.filter_map(|(group, number)| {
-        let row = abi::plain::<WaitRow>(rows.value(number as usize)?)?;
-        Some(WaitCounts::new(group, &row))
-    });
-    Ok(counts.collect())
+    let mut named: Vec<(Group, u32)> = named.collect();
+    named.sort_unstable_by_key(|(_, number)| *number);
+    let mut counts = Vec::with_capacity(named.len());
+    for named in named.chunk_by(|a, b| a.1 / PORTION == b.1 / PORTION) {
+        let from = named[0].1 / PORTION * PORTION;
+        let what = "reading the rows of the table of waits";
+        let rows = table::portion(&switch.maps.waits, from, PORTION, what)?;
+        counts.extend(named.iter().filter_map(|(group, number)| {
+            let row = abi::plain::<WaitRow>(rows.value((number - from) as usize)?)?;
+            Some(WaitCounts::of(*group, &row))
+        }));
+    }
+    Ok(counts)
 }
 
 /// Reads used rows one by one. If most rows are free, as after a burst of groups, this transfers
@@ -98,7 +120,7 @@ fn one_by_one(
             .lookup(&number.to_ne_bytes(), MapFlags::ANY);
         let row = row.context("reading a row of the table of waits")?;
         let row = row.and_then(|bytes| abi::plain::<WaitRow>(&bytes));
-        counts.extend(row.map(|row| WaitCounts::new(group, &row)));
+        counts.extend(row.map(|row| WaitCounts::of(group, &row)));
     }
     Ok(counts)
 }
