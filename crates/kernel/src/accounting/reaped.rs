@@ -106,29 +106,105 @@ impl Reaped {
 /// deletes these sums from the table. This snapshot has read them, and the next one would report
 /// them as the usage of another process.
 pub(super) fn take_rest(switch: &SwitchSkel<'static>, snapshot: &mut Snapshot) {
+    let table = &switch.maps.carried;
+    let read = |place: &[u8]| {
+        let row = table.lookup(place, MapFlags::ANY).ok().flatten();
+        row.and_then(|row| abi::plain(&row))
+    };
+    add_rest(snapshot, read, |place| table.delete(place).is_ok());
+}
+
+/// `read` returns a row of the table, and `delete` returns whether it deleted the row.
+fn add_rest(
+    snapshot: &mut Snapshot,
+    read: impl Fn(&[u8]) -> Option<TaskSample>,
+    mut delete: impl FnMut(&[u8]) -> bool,
+) {
     let gone = snapshot.tasks.iter();
     let gone = gone.filter(|row| row.is(sample_flag::GONE));
     let gone: IdSet<_> = gone.map(key).collect();
-    let table = &switch.maps.carried;
-    for ended in &mut snapshot.ended {
-        let (tgid, start, package) = key(ended);
-        if !gone.contains(&(tgid, start, package)) {
-            continue;
-        }
-        let place = [tgid, package].map(u32::to_ne_bytes);
-        let place = [place.as_flattened(), &start.to_ne_bytes()].concat();
-        let rest = table.lookup(&place, MapFlags::ANY).ok().flatten();
-        let rest = rest.and_then(|it| abi::plain::<TaskSample>(&it));
+    let ended = snapshot.ended.iter_mut();
+    for ended in ended.filter(|row| gone.contains(&key(row))) {
+        let place = place(ended);
         // If the sums grew after the moment, the next snapshot takes them.
-        if let Some(rest) = rest.filter(|it| !it.grew_after(snapshot.taken_ns))
-            && table.delete(&place).is_ok()
-        {
+        let rest = read(&place).filter(|rest| !rest.grew_after(snapshot.taken_ns));
+        if let Some(rest) = rest.filter(|_| delete(&place)) {
             ended.add(&rest);
         }
     }
 }
 
+/// Returns the key of the row in the table, as the BPF programs write it.
+fn place(row: &TaskSample) -> Vec<u8> {
+    let (tgid, start, package) = key(row);
+    let place = [tgid, package].map(u32::to_ne_bytes);
+    [place.as_flattened(), &start.to_ne_bytes()].concat()
+}
+
 /// Returns the process and the package of a row.
 fn key(row: &TaskSample) -> (u32, u64, u32) {
     (row.tgid, row.process_start, row.package)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashMap;
+
+    use noctule_model::Counter;
+
+    use super::*;
+
+    const MOMENT: u64 = 1 << 40 | 7;
+
+    fn sample(tgid: u32, cpu_ns: u64, flags: u32) -> TaskSample {
+        let mut sample = TaskSample {
+            tgid,
+            process_start: 3,
+            flags,
+            ..TaskSample::default()
+        };
+        sample.counters.v[Counter::CpuTime.index()] = cpu_ns;
+        sample
+    }
+
+    #[test]
+    fn sums_after_the_record_are_added_to_it_and_not_read_again() {
+        let gone = sample_flag::CARRIED | sample_flag::GONE;
+        let growing = TaskSample {
+            later_than: MOMENT as u32,
+            ..sample(9, 4, 0)
+        };
+        let rows = [sample(7, 40, 0), sample(8, 5, 0), growing];
+        let mut table: HashMap<Vec<u8>, TaskSample> =
+            rows.iter().map(|row| (place(row), *row)).collect();
+        let exited = |tgid| sample(tgid, 100, sample_flag::EXITED);
+        let mut snapshot = Snapshot {
+            taken_ns: MOMENT,
+            // Process 8 was not found reaped, so this snapshot has not read its row.
+            tasks: vec![sample(7, 40, gone), sample(9, 4, gone), sample(6, 2, gone)],
+            ended: vec![exited(6), exited(7), exited(8), exited(9)],
+            ..Snapshot::default()
+        };
+        let mut taken = Vec::new();
+        let read = |place: &[u8]| table.get(place).copied();
+        add_rest(&mut snapshot, read, |place| {
+            taken.push(place.to_vec());
+            true
+        });
+        table.retain(|place, _| !taken.contains(place));
+        let used = snapshot.ended.iter().map(|row| row.values());
+        let used: Vec<u64> = used.map(|it| it[Counter::CpuTime]).collect();
+        assert_eq!(used, [100, 140, 100, 100]);
+        let mut left: Vec<u32> = table.values().map(|row| row.tgid).collect();
+        left.sort_unstable();
+        assert_eq!(left, [8, 9]);
+        // A row that another reader deleted in between belongs to its snapshot.
+        let mut again = Snapshot {
+            tasks: vec![sample(7, 40, gone)],
+            ended: vec![exited(7)],
+            ..snapshot
+        };
+        add_rest(&mut again, |_| Some(sample(7, 40, 0)), |_| false);
+        assert_eq!(again.ended[0].values()[Counter::CpuTime], 100);
+    }
 }
