@@ -7,7 +7,7 @@ use std::sync::Arc;
 use noctule_model::{
     Batch, ByPackage, CgroupId, CgroupRow, Command, Counter, Counters, Events, Feature, IdMap,
     IdSet, Joules, Level, Loss, Measured, Node, Owner, PackageRow, ProcessId, ProcessRow, Sockets,
-    Subject,
+    Subject, Waiting,
 };
 
 use crate::gone::Gone;
@@ -360,12 +360,43 @@ impl ReportBuilder {
     }
 
     pub(crate) fn cgroups(&self, last: &Batch) -> Vec<Row> {
+        self.growth_of_cgroups(last).map(|(_, row)| row).collect()
+    }
+
+    /// Like [`Self::cgroups`], without the groups of the level whose threads neither ran nor slept
+    /// in the window, and of which no cgroup `waited`. A node can have thousands of empty cgroups,
+    /// which take no memory here.
+    pub(crate) fn inhabited_cgroups(
+        &self,
+        last: &Batch,
+        level: Level,
+        waited: &IdSet<CgroupId>,
+    ) -> Vec<Row> {
+        let is_waiting = |waiting: Waiting, row: &Row| {
+            waiting != Waiting::default() || waited.contains(&row.owner.cgroup)
+        };
+        let inhabited: HashSet<Key> = self
+            .growth_of_cgroups(last)
+            .filter(|(waiting, row)| is_waiting(*waiting, row) || !row.counters.is_zero())
+            .map(|(_, row)| key(&row.owner, level))
+            .collect();
+        self.growth_of_cgroups(last)
+            .map(|(_, row)| row)
+            .filter(|row| inhabited.contains(&key(&row.owner, level)))
+            .collect()
+    }
+
+    /// Returns the threads of each cgroup that are waiting now, and the growth of the cgroup.
+    fn growth_of_cgroups<'a>(
+        &'a self,
+        last: &'a Batch,
+    ) -> impl Iterator<Item = (Waiting, Row)> + 'a {
         let before: IdMap<CgroupId, &CgroupRow> =
             self.first.cgroups.iter().map(|row| (row.id, row)).collect();
         let zero = CgroupRow::default();
-        let rows = self.gone.cgroups(last).map(|row| {
+        self.gone.cgroups(last).map(move |row| {
             let before = before.get(&row.id).copied().unwrap_or(&zero);
-            Row {
+            let growth = Row {
                 process: None,
                 command: None,
                 owner: owner_of(row.owner.as_ref(), row.id),
@@ -378,9 +409,9 @@ impl ReportBuilder {
                     counters: row.events.since(&before.events),
                     sockets: row.sockets,
                 }),
-            }
-        });
-        rows.collect()
+            };
+            (row.waiting, growth)
+        })
     }
 }
 
@@ -570,6 +601,43 @@ mod tests {
         row.counters[Counter::CpuTime] = cpu_ns;
         row.events[EventCounter::ProcessStarts] = starts;
         row
+    }
+
+    #[test]
+    fn rows_of_waits_leave_out_groups_without_threads() {
+        let in_unit = |id: u64, unit: &str| {
+            let owner = Owner {
+                unit: Some(unit.to_owned()),
+                ..Owner::unknown(CgroupId(id))
+            };
+            CgroupRow {
+                owner: Some(Arc::new(owner)),
+                ..used(id, 5, 0)
+            }
+        };
+        let listed = |taken_ns, cpu_ns| {
+            let mut inner = in_unit(2, "busy.service");
+            inner.counters[Counter::CpuTime] = cpu_ns;
+            let mut queued = used(4, 5, 0);
+            queued.waiting = Waiting::thread(taken_ns);
+            let outer = in_unit(1, "busy.service");
+            let (idle, waited) = (in_unit(3, "idle.service"), used(5, 5, 0));
+            let cgroups = vec![outer, inner, idle, queued, waited];
+            Batch {
+                cgroups,
+                ..batch(taken_ns, vec![], vec![])
+            }
+        };
+        let mut builder = ReportBuilder::new(listed(0, 5));
+        builder.add(listed(1, 9));
+        let (_, last) = builder.ends();
+        let ids = |level| {
+            let waited = IdSet::from_iter([CgroupId(5)]);
+            let rows = builder.inhabited_cgroups(last, level, &waited).into_iter();
+            rows.map(|row| row.owner.cgroup.0).collect::<Vec<_>>()
+        };
+        assert_eq!(ids(Level::Cgroup), [2, 4, 5]);
+        assert_eq!(ids(Level::Unit), [1, 2, 4, 5], "all groups of the unit");
     }
 
     #[test]

@@ -538,6 +538,19 @@ impl Growth<'_> {
         })
     }
 
+    /// Returns the cgroups that waited for a CPU in the window.
+    fn waited(&self) -> IdSet<CgroupId> {
+        let waits = self.waits().filter(|(_, waits)| waits.count() > 0);
+        let blames = self.blames().filter(|row| row.blame != Blame::default());
+        let groups = waits.map(|(group, _)| group);
+        let groups = groups.chain(blames.map(|row| row.victim));
+        let cgroups = groups.filter_map(|group| match group {
+            Group::Cgroup(id) => Some(id),
+            _ => None,
+        });
+        cgroups.collect()
+    }
+
     fn owners(&self) -> IdMap<CgroupId, Arc<Owner>> {
         let rows = self.gone.cgroups(self.last);
         rows.map(|row| (row.id, owner_of(row.owner.as_ref(), row.id)))
@@ -567,7 +580,7 @@ impl ReportBuilder {
         let gone = self.gone();
         let growth = Growth { first, last, gone };
         let selected = self.selected_groups();
-        let groups = self.cgroups(last);
+        let groups = self.inhabited_cgroups(last, level, &growth.waited());
         let drafts = if followed_only {
             vec![self.draft_of_command(&growth, level)]
         } else {
