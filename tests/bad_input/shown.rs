@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::fs;
 use std::io::Write as _;
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 use tempfile::NamedTempFile;
 
@@ -184,4 +184,16 @@ fn command_loads_only_what_it_shows() {
     for name in ["cpu_time", "cpu_waits", "cgroup_events"] {
         assert!(waits.contains(name), "waits: {name}");
     }
+    // The table has no waits. The kernel verifies `process_free` after `sched_migrate_task`.
+    let mut table = Command::new(NOCTULE);
+    table.args(["stat", "--for", "10s"]).stdout(Stdio::null());
+    let mut table = table.spawn().expect("it starts");
+    let loaded = support::wait_for("the programs of the table", || {
+        let loaded = support::bpf::verified(&support::bpf::held_by(table.id()));
+        loaded.contains_key("process_free").then_some(loaded)
+    });
+    table.kill().expect("it runs");
+    table.wait().expect("it ends");
+    assert!(loaded.contains_key("sched_switch"), "{loaded:?}");
+    assert!(!loaded.contains_key("sched_migrate_t"), "{loaded:?}");
 }

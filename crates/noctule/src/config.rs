@@ -366,6 +366,14 @@ impl Config {
         ]
     }
 
+    /// Returns this configuration with waits only if `needed`. Waits are half of the verifier's work
+    /// at the start.
+    pub(crate) fn with_waits_if(&self, needed: bool) -> Self {
+        let mut config = self.clone();
+        config.collect.waits &= needed;
+        config
+    }
+
     pub(crate) fn interval(&self) -> Duration {
         Duration::from_secs_f64(self.collect.interval_seconds)
     }

@@ -67,7 +67,8 @@ pub(crate) fn run(args: &EnergyArgs, config: &Config) -> Result<u8> {
 fn live(args: &EnergyArgs, config: &Config) -> Result<Answer> {
     let signals = Signals::catch()?;
     let tape = window::keep(&args.of.source, (&config.host, &args.of.command))?;
-    let mut pipeline = Pipeline::start(config, Shown::Use, tape.is_some())?;
+    let config = config.with_waits_if(args.json || tape.is_some());
+    let mut pipeline = Pipeline::start(&config, Shown::Use, tape.is_some())?;
     if !pipeline.has_meter() {
         return Err(no_meter().into());
     }

@@ -65,7 +65,9 @@ fn live(args: &StatArgs, config: &Config) -> Result<Answer> {
         _ => Shown::All,
     };
     let tape = window::keep(&args.of.source, (&config.host, &args.of.command))?;
-    let mut pipeline = Pipeline::start(config, shown, tape.is_some())?;
+    // The table has no column for waits.
+    let config = config.with_waits_if(args.json || tape.is_some());
+    let mut pipeline = Pipeline::start(&config, shown, tape.is_some())?;
     let selection = pipeline.select(&args.of.names, Some(&args.of.command))?;
     let watched = Watched {
         command: &args.of.command,
