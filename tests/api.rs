@@ -118,6 +118,17 @@ fn answers_match_the_openapi_description() {
 }
 
 #[test]
+fn without_readers_the_agent_collects_seldom() {
+    let _machine = support::shared();
+    let agent = Agent::start(&["--interval", "50ms"]);
+    std::thread::sleep(Duration::from_secs(2));
+    let sequence = || get(&agent, "node").json()["sequence"].as_u64();
+    // The first batch, and one for this request.
+    assert!(sequence() <= Some(2), "{:?}", sequence());
+    support::wait_until("batches for the client", || sequence() >= Some(8));
+}
+
+#[test]
 fn history_adds_up_and_names_the_users_of_the_cpu() {
     let _machine = support::shared();
     let agent = agent();

@@ -86,6 +86,12 @@ impl Judge {
         }
     }
 
+    /// Returns when the window in progress ends, in nanoseconds of the batches' clock.
+    pub fn window_ends_ns(&self) -> Option<u64> {
+        let window = self.window.as_ref()?;
+        Some(window.started_ns() + self.options.window_ns)
+    }
+
     /// Adds a batch. If the batch ends a window, returns the report of that window. Before the first window ends,
     /// returns provisional reports.
     pub fn observe(&mut self, batch: &Batch) -> Option<Arc<WaitReport>> {

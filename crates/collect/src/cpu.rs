@@ -24,7 +24,7 @@ use cgroups::Cgroups;
 use features::Features;
 use hidden::Hidden;
 use node::NodeTime;
-use processes::Processes;
+use processes::{ENDED_ROWS, Processes};
 use waits::Waits;
 
 /// How long processes and cgroups are kept after they have disappeared.
@@ -139,6 +139,12 @@ impl CpuSource {
     /// Drains the ring of ended processes. The next batch includes them.
     pub fn drain(&mut self) -> Result<(), Error> {
         self.kernel.drain()
+    }
+
+    /// Returns whether so many processes ended since the last batch that the next batch could lack
+    /// rows for some of them.
+    pub fn is_crowded(&self) -> bool {
+        self.kernel.ended() > ENDED_ROWS / 2
     }
 
     /// Takes a batch. `released` lists cgroups whose figures can no longer change. `other_losses`

@@ -576,6 +576,11 @@ impl Accounting {
         Ok(())
     }
 
+    /// Returns how many processes ended since the last snapshot, as far as the ring was drained.
+    pub fn ended(&self) -> usize {
+        self.exits.borrow().ended.len()
+    }
+
     /// Deletes the sums of a cgroup that no longer exists. The caller has added them up.
     pub fn forget_cgroup(&self, id: u64) {
         for package in 0..self.topology().packages().len() as u64 {

@@ -47,6 +47,7 @@ pub(crate) struct Config {
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct Collect {
     pub(crate) interval_seconds: f64,
+    pub(crate) unwatched_interval_seconds: f64,
     pub(crate) hardware_counters: bool,
     pub(crate) page_cache: bool,
     pub(crate) softirqs: bool,
@@ -64,6 +65,7 @@ impl Default for Collect {
     fn default() -> Self {
         Self {
             interval_seconds: 1.0,
+            unwatched_interval_seconds: 10.0,
             hardware_counters: true,
             page_cache: true,
             softirqs: true,
@@ -289,11 +291,17 @@ impl Config {
         )))
     }
 
-    fn numbers(&self) -> [(&'static str, f64, f64, f64); 8] {
+    fn numbers(&self) -> [(&'static str, f64, f64, f64); 9] {
         [
             (
                 "collect.interval_seconds (--interval)",
                 self.collect.interval_seconds,
+                0.01,
+                3600.0,
+            ),
+            (
+                "collect.unwatched_interval_seconds",
+                self.collect.unwatched_interval_seconds,
                 0.01,
                 3600.0,
             ),
@@ -377,6 +385,11 @@ impl Config {
     pub(crate) fn interval(&self) -> Duration {
         Duration::from_secs_f64(self.collect.interval_seconds)
     }
+
+    /// Returns the interval of collections while no client views the page.
+    pub(crate) fn longest_interval(&self) -> Duration {
+        Duration::from_secs_f64(self.collect.unwatched_interval_seconds).max(self.interval())
+    }
 }
 
 /// An integer setting: its name, value, minimum and maximum.
@@ -454,7 +467,7 @@ mod tests {
             .filter_map(|v| v.as_table())
             .map(toml::Table::len)
             .sum();
-        assert_eq!(count, 75, "an option is not shown in deploy/noctule.toml");
+        assert_eq!(count, 76, "an option is not shown in deploy/noctule.toml");
     }
 
     #[test]

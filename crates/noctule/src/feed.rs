@@ -21,6 +21,7 @@ use noctule_web::{Agent, Api, Hosts, Query, Refusal, Ticks};
 
 use crate::config::{Config, ShownProcesses};
 use crate::features::{self, When};
+use crate::pace::Pace;
 use crate::wire;
 use looked_at::{Groups, Processes, Reader};
 use query::{HistoryQuery, events_query, pid_query, table_query};
@@ -53,29 +54,6 @@ const RECORDED: Limits = (
     },
 );
 
-/// Maximum time without a new batch.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Patience {
-    ns: u64,
-}
-
-impl Patience {
-    /// Number of batches that may be missed before the agent counts as not ready.
-    const TICKS: u32 = 5;
-    const LEAST_NS: u64 = 1_000_000_000;
-
-    pub(crate) fn of(config: &Config) -> Self {
-        Self {
-            ns: (config.interval() * Self::TICKS).as_nanos() as u64 + Self::LEAST_NS,
-        }
-    }
-
-    /// Returns whether the pipeline is stalled, given the age of the last batch.
-    pub(crate) fn ends_at(self, age_ns: u64) -> bool {
-        age_ns > self.ns
-    }
-}
-
 /// The data that the agent provides to the API.
 pub(crate) struct Feed {
     state: Mutex<State>,
@@ -93,8 +71,8 @@ pub(crate) struct Feed {
     reader: Option<Reader>,
     /// The period of a recording that is served.
     recorded: Option<Recorded>,
-    /// `None` if no more batches will arrive.
-    patience: Option<Patience>,
+    /// When batches arrive; `None` if no more batches will arrive.
+    pace: Option<Arc<Pace>>,
     /// Length of the windows for verdicts.
     verdict_window_seconds: f64,
 }
@@ -153,6 +131,7 @@ impl Feed {
         config: &Config,
         unread: &[UnreadZone],
         files: Option<SettingFiles>,
+        pace: Arc<Pace>,
     ) -> Arc<Self> {
         // Command lines are part of events, so both settings apply.
         let shown = config.web.events && config.web.processes != ShownProcesses::Hide;
@@ -161,7 +140,7 @@ impl Feed {
             unread: unread.to_vec(),
             cgroups: reader.cgroups(),
             reader: Some(reader),
-            patience: Some(Patience::of(config)),
+            pace: Some(pace),
             ..Self::empty(config, config.host.name(), RECENT)
         })
     }
@@ -193,7 +172,7 @@ impl Feed {
             cgroups: None,
             reader: None,
             recorded: None,
-            patience: None,
+            pace: None,
             verdict_window_seconds: config.verdicts.window_seconds,
         }
     }
@@ -290,10 +269,9 @@ impl Feed {
         Ok(json::stat_json(&report, level))
     }
 
-    /// Returns whether, at this time of `CLOCK_MONOTONIC`, the next batch after `last` is overdue.
-    fn is_stalled(&self, last: &Batch, now_ns: u64) -> bool {
-        let age_ns = now_ns.saturating_sub(last.taken_ns);
-        self.patience.is_some_and(|it| it.ends_at(age_ns))
+    /// Returns whether, at this time of `CLOCK_MONOTONIC`, the next batch is overdue.
+    fn is_stalled(&self, now_ns: u64) -> bool {
+        self.pace.as_ref().is_some_and(|it| it.is_overdue(now_ns))
     }
 
     /// Returns the version of the responses at this time of `CLOCK_MONOTONIC`.
@@ -301,14 +279,14 @@ impl Feed {
         let Window { first, last } = self.window().ok()?;
         // The first batch has no deltas. Responses differ while the pipeline is stalled, so a stall
         // changes the version.
-        let stalled = u64::from(self.is_stalled(&last, now_ns));
+        let stalled = u64::from(self.is_stalled(now_ns));
         (first.sequence < last.sequence).then_some(2 * last.sequence + stalled)
     }
 
     /// Returns the state of the node at this time of `CLOCK_MONOTONIC`.
     fn node(&self, now_ns: u64) -> Result<String, Refusal> {
         let Window { last, .. } = self.window()?;
-        let stalled = self.is_stalled(&last, now_ns);
+        let stalled = self.is_stalled(now_ns);
         let facts = AgentFacts {
             sequence: last.sequence,
             stalled_since: stalled.then_some(last.time_unix_ns),
@@ -438,7 +416,16 @@ impl Feed {
 
 impl Agent for Feed {
     fn published(&self) -> Option<u64> {
+        if let Some(pace) = &self.pace {
+            pace.view();
+        }
         self.published_at(wire::now_ns())
+    }
+
+    fn follow(&self) {
+        if let Some(pace) = &self.pace {
+            pace.follow();
+        }
     }
 
     fn answer(&self, resource: &str, query: &Query) -> Result<String, Refusal> {
@@ -511,11 +498,15 @@ mod tests {
 
     use super::*;
 
+    fn pace(config: &Config) -> Arc<Pace> {
+        Arc::new(Pace::new(config, true, None, 0))
+    }
+
     #[test]
     fn the_host_has_the_name_of_the_configuration() {
         let mut config = Config::default();
         config.host.name = "of-the-node".into();
-        let feed = Feed::new(&config, &[], None);
+        let feed = Feed::new(&config, &[], None, pace(&config));
         feed.publish(Batch::default(), None);
         let node = feed.node(0).expect("figures");
         assert!(node.contains("\"host.name\":\"of-the-node\""), "{node}");
@@ -525,7 +516,7 @@ mod tests {
     fn hidden_processes_are_in_no_answer() {
         let mut config = Config::default();
         config.web.processes = ShownProcesses::Hide;
-        let feed = Feed::new(&config, &[], None);
+        let feed = Feed::new(&config, &[], None, pace(&config));
         let batch = |sequence: u64| {
             let owner = Arc::new(Owner {
                 unit: Some("a.service".into()),
@@ -639,13 +630,19 @@ mod tests {
             (since, feed.published_at(at * SECOND))
         };
         // The limit is five intervals of a second, plus one second.
-        let feed = Feed::new(&Config::default(), &[], None);
-        feed.publish(batch(1), None);
-        feed.publish(batch(2), None);
+        let pace = Arc::new(Pace::new(&Config::default(), true, None, SECOND));
+        let feed = Feed::new(&Config::default(), &[], None, pace.clone());
+        let publish = |sequence: u64| {
+            feed.publish(batch(sequence), None);
+            pace.begin(sequence * SECOND);
+            pace.end(sequence * SECOND, true, None);
+        };
+        publish(1);
+        publish(2);
         assert_eq!(of(&feed, 2), (false, Some(4)));
         assert_eq!(of(&feed, 8), (false, Some(4)), "the same answers");
         assert_eq!(of(&feed, 9), (true, Some(5)), "others");
-        feed.publish(batch(3), None);
+        publish(3);
         assert_eq!(of(&feed, 9), (false, Some(6)), "it goes on");
         let recorded = Recorded {
             from_unix_nano: 1,
@@ -665,7 +662,7 @@ mod tests {
         };
         let cases = [
             (
-                Feed::new(&config, &[], None),
+                Feed::new(&config, &[], None, pace(&config)),
                 "no verdict yet: the first needs 10 s",
             ),
             (

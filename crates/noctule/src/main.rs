@@ -16,6 +16,7 @@ mod idle_power;
 mod limits;
 mod machine;
 mod otlp;
+mod pace;
 mod patient;
 mod print;
 mod private;

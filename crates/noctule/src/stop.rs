@@ -1,6 +1,6 @@
 //! Signals that end a command, and waiting for them.
 
-use std::io::Read as _;
+use std::io::{Read as _, Write as _};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -55,6 +55,18 @@ pub(crate) struct Signals {
     /// `None` if SIGHUP ends the command or is ignored, because a pipe without a writer would
     /// always be readable.
     reloads: Option<UnixStream>,
+    /// `None` if no other thread ends waits.
+    wakes: Option<UnixStream>,
+}
+
+/// Ends waits of another thread.
+pub(crate) struct Waker(UnixStream);
+
+impl Waker {
+    /// Ends the current or next wait. A full pipe does so already.
+    pub(crate) fn wake(&self) {
+        let _ = (&self.0).write_all(&[0]);
+    }
 }
 
 /// The reason why a wait ended.
@@ -68,6 +80,8 @@ pub(crate) enum Woken {
     Reload,
     /// A child changed its state.
     Child,
+    /// Another thread ended the wait with a [`Waker`].
+    Waker,
     /// One of the other descriptors is readable.
     Data,
 }
@@ -82,9 +96,18 @@ impl Signals {
         }
     }
 
-    /// Like [`Self::catch`], but for the agent, which reopens its file on SIGHUP.
-    pub(crate) fn catch_reload() -> Result<Self> {
-        Self::catch_these(&[SIGINT, SIGTERM], &[SIGHUP])
+    /// Like [`Self::catch`], but for the agent, which reopens its file on SIGHUP. The waker ends
+    /// waits for signals.
+    pub(crate) fn catch_as_agent() -> Result<(Self, Waker)> {
+        let (reader, writer) = UnixStream::pair().context("creating a pipe between threads")?;
+        for end in [&reader, &writer] {
+            end.set_nonblocking(true)?;
+        }
+        let signals = Self {
+            wakes: Some(reader),
+            ..Self::catch_these(&[SIGINT, SIGTERM], &[SIGHUP])?
+        };
+        Ok((signals, Waker(writer)))
     }
 
     fn catch_these(ends: &[i32], reloads: &[i32]) -> Result<Self> {
@@ -107,6 +130,7 @@ impl Signals {
                 [] => None,
                 reloads => Some(pipe(reloads).context("catching SIGHUP")?),
             },
+            wakes: None,
         })
     }
 
@@ -116,8 +140,9 @@ impl Signals {
             PollFd::new(&self.ends, PollFlags::IN),
             PollFd::new(&self.children, PollFlags::IN),
         ];
-        let reloads = self.reloads.as_ref();
-        fds.extend(reloads.map(|pipe| PollFd::new(pipe, PollFlags::IN)));
+        let (reloads, wakes) = (self.reloads.as_ref(), self.wakes.as_ref());
+        let pipes = reloads.into_iter().chain(wakes);
+        fds.extend(pipes.map(|pipe| PollFd::new(pipe, PollFlags::IN)));
         fds.extend(
             others
                 .iter()
@@ -134,6 +159,7 @@ impl Signals {
                     return Ok(Woken::Child);
                 }
                 Ok(_) if reloads.is_some_and(empty) => return Ok(Woken::Reload),
+                Ok(_) if wakes.is_some_and(empty) => return Ok(Woken::Waker),
                 Ok(_) => return Ok(Woken::Data),
                 Err(rustix::io::Errno::INTR) => {}
                 Err(error) => return Err(error).context("waiting for a signal or for data (poll)"),

@@ -97,6 +97,8 @@ pub(crate) struct Pipeline {
     attribution: Attribution,
     rollup: Rollup,
     released: Vec<CgroupId>,
+    /// Number of released groups above which a batch should not wait.
+    most_released: usize,
     /// Groups whose directory was removed, each with the time of its removal, oldest first.
     removed: VecDeque<(u64, CgroupId)>,
     events: Option<EventStream>,
@@ -274,6 +276,7 @@ impl Pipeline {
                 .knowing(idle_power::knowledge(config)),
             rollup: rollup(config),
             released: Vec::new(),
+            most_released: config.collect.cgroup_rows as usize / 4,
             removed: VecDeque::new(),
             events,
             disks,
@@ -621,6 +624,9 @@ impl Pipeline {
                     self.drain_events()?;
                     if let Some(stream) = &mut self.events {
                         stream.schedule_read();
+                    }
+                    if self.is_crowded() {
+                        return Ok(Woken::Data);
                     }
                 }
                 Woken::Time if due == Some(until) => return Ok(Woken::Data),

@@ -89,12 +89,16 @@ pub enum Refusal {
 
 /// The source of responses. A separate thread makes one response at a time; other queries wait.
 pub trait Agent: Send + Sync {
-    /// Returns the number of the last publication; `None` before the first. Until the number
+    /// Returns the number of the last publication; `None` before the first. If the last publication
+    /// is old, waits for the next one. Until the number
     /// changes, the agent responds to the same query with the same text.
     fn published(&self) -> Option<u64>;
 
     /// Returns the response for a resource as JSON.
     fn answer(&self, resource: &str, query: &Query) -> Result<String, Refusal>;
+
+    /// Records that a client follows the publications. Must not block.
+    fn follow(&self) {}
 }
 
 /// The parts that the API needs.
@@ -207,7 +211,10 @@ async fn stream(
         return refuse(StatusCode::BAD_REQUEST, &words);
     }
     match shared.streams.open(peer) {
-        Some(response) => response,
+        Some(response) => {
+            shared.agent.follow();
+            response
+        }
         None => {
             let mut response = refuse(
                 StatusCode::SERVICE_UNAVAILABLE,

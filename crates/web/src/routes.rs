@@ -52,8 +52,8 @@ pub(crate) struct ClientAddress(pub(crate) IpAddr);
 /// Returns whether the agent is ready. If not, returns the reason.
 type Ready = dyn Fn() -> Result<(), String> + Send + Sync;
 
-/// The functions that provide responses. These functions must not change anything. Pages are made
-/// on separate threads. `ready` is called on the thread that serves all clients, so it must not
+/// The functions that provide responses. Pages are made on separate threads, and may wait for a
+/// batch. `ready` is called on the thread that serves all clients, so it must not
 /// block or take more than a few milliseconds.
 #[derive(Clone)]
 pub struct Handlers {

@@ -14,7 +14,7 @@ const MISSED: u32 = 3;
 
 /// Maximum number of rows for ended processes in one batch. Each row takes about 1 KiB, so many
 /// short processes must not make a batch arbitrarily large.
-const ENDED_ROWS: usize = 8192;
+pub(super) const ENDED_ROWS: usize = 8192;
 
 /// Name of the row that sums up the ended processes without their own row.
 const OVERFLOW: &[u8] = b"_overflow";

@@ -10,6 +10,17 @@ use crate::features::not_asked_for;
 use crate::scope::Scope;
 
 impl Pipeline {
+    /// Returns whether so many processes or groups ended that the next batch should not wait. The
+    /// batch deletes the rows of these groups.
+    pub(crate) fn is_crowded(&self) -> bool {
+        self.cpu.is_crowded() || self.released.len() > self.most_released
+    }
+
+    /// Returns whether energy is measured. Energy is apportioned batch by batch.
+    pub(crate) fn has_meters(&self) -> bool {
+        !self.meters.zones().is_empty()
+    }
+
     /// Like [`Self::start`], but also measures which processes end the blocks of threads, and which
     /// groups use the block devices. Loads a program that runs at each wake-up.
     pub(crate) fn start_with_blocks(config: &Config, shown: Shown) -> Result<Self> {

@@ -63,7 +63,7 @@ pub(super) fn remembered(config: &Config) -> Duration {
     let wanted = Duration::from_secs_f64(config.collect.dead_cgroup_memory_seconds);
     let listed = Duration::from_nanos(REMOVED_NS) + grace(config).cgroup;
     // Adds a margin of some ticks.
-    wanted.max(listed + 3 * config.interval())
+    wanted.max(listed + 3 * config.longest_interval())
 }
 
 pub(super) fn counts_events(config: &Config) -> bool {

@@ -22,10 +22,11 @@ use crate::commands::shared::stat_table;
 use crate::config::Config;
 use crate::event_file::EventFile;
 use crate::exit;
-use crate::feed::{Feed, Patience};
+use crate::feed::Feed;
 use crate::idle_power::IdleFile;
 use crate::limits;
 use crate::otlp::{self, Otlp, now_unix_ns};
+use crate::pace::{self, Pace};
 use crate::patient;
 use crate::print::{self, Paint};
 use crate::published::Published;
@@ -45,7 +46,7 @@ pub(crate) fn run(args: &RunArgs, config: Config) -> Result<u8> {
     }
     let config = hide_processes(config.with(args)?);
     let started_unix_ns = now_unix_ns();
-    let signals = Signals::catch_reload()?;
+    let (signals, waker) = Signals::catch_as_agent()?;
     // Binds the address first, so that a second agent notices that the port is in use before it
     // loads any program.
     let serving = Serving::open(args, &config)?;
@@ -53,13 +54,15 @@ pub(crate) fn run(args: &RunArgs, config: Config) -> Result<u8> {
     let mut kept = Kept::open(&config)?;
     let mut pipeline = Pipeline::start_agent(&config)?;
     let files = Some(pipeline.setting_files());
-    let feed = Feed::new(&config, pipeline.unread_zones(), files);
+    let always = kept.needs_each_batch() || pipeline.has_meters();
+    let pace = Arc::new(Pace::new(&config, always, Some(waker), wire::now_ns()));
+    let feed = Feed::new(&config, pipeline.unread_zones(), files, pace.clone());
     let last: Arc<ArcSwapOption<Published>> = Arc::default();
     let scrapers: Arc<Scrapers> = Arc::default();
     let server = serving
         .bound
         .at_most(limits::connections()?)
-        .serve_with_api(handlers(&last, &scrapers, &config), feed.api(&config))
+        .serve_with_api(handlers(&last, &scrapers, &pace), feed.api(&config))
         .context("starting the HTTP server")?;
 
     let mut exporter = Exporter::new(Options {
@@ -67,6 +70,7 @@ pub(crate) fn run(args: &RunArgs, config: Config) -> Result<u8> {
         ..replay::options(&config)?
     });
     let mut judge = Judge::new(config.verdicts.judge());
+    pace.begin(wire::now_ns());
     let mut batch = pipeline.tick_without_rights()?;
     kept.batch(&mut batch);
     judge.observe(&batch);
@@ -78,28 +82,17 @@ pub(crate) fn run(args: &RunArgs, config: Config) -> Result<u8> {
     let mut first_look = stdout()
         .is_terminal()
         .then(|| ReportBuilder::new(batch.clone()));
+    if first_look.is_some() {
+        pace.follow();
+    }
+    let crowded = pace::is_crowded(&batch);
     feed.publish(batch, None);
-    let interval = config.interval();
+    pace.end(wire::now_ns(), crowded, judge.window_ends_ns());
     let end = args.duration.map(|d| Instant::now() + d);
-    let mut next = Instant::now() + interval;
     let mut ticks = Ticks::default();
-    loop {
-        let deadline = end.map_or(next, |end| end.min(next));
-        match pipeline.wait(&signals, deadline)? {
-            Woken::End => break,
-            Woken::Reload => kept.file.iter().for_each(EventFile::reopen),
-            _ => {}
-        }
-        let events = pipeline.events()?;
-        kept.events(events, &feed, &mut pipeline);
-        let now = Instant::now();
-        if end.is_some_and(|end| now >= end) {
-            break;
-        }
-        // An event or a signal ended the wait early.
-        if now < next {
-            continue;
-        }
+    while wait_until_due(&mut pipeline, &signals, &mut kept, &feed, &pace, end)? {
+        pace.begin(wire::now_ns());
+        let mut crowded = true;
         if let Some(mut batch) = ticks.take(pipeline.tick())? {
             warn_of_floods(&pipeline.newly_bounded());
             kept.batch(&mut batch);
@@ -110,18 +103,50 @@ pub(crate) fn run(args: &RunArgs, config: Config) -> Result<u8> {
             last.store(Some(published.clone()));
             kept.figures(&published, judged.as_ref(), &batch, &mut pipeline);
             first_look = first_look.and_then(|look| look_once(look, batch.clone()));
+            crowded = pace::is_crowded(&batch);
             feed.publish(batch, judged.as_ref());
         }
-        // Skips the ticks that were missed while the machine was suspended or the process was
-        // stopped.
-        next = (next + interval).max(Instant::now());
+        pace.end(wire::now_ns(), crowded, judge.window_ends_ns());
     }
+    pace.close();
     feed.close();
     server.stop();
     let events = pipeline.last_events()?;
     kept.events(events, &feed, &mut pipeline);
     kept.close(last.load_full().as_ref(), &pipeline);
     Ok(exit::DONE)
+}
+
+/// Waits until a batch is due, and passes on events meanwhile. Returns `false` if the agent must end.
+fn wait_until_due(
+    pipeline: &mut Pipeline,
+    signals: &Signals,
+    kept: &mut Kept,
+    feed: &Feed,
+    pace: &Pace,
+    end: Option<Instant>,
+) -> Result<bool> {
+    loop {
+        let due = pace.due();
+        let deadline = end.map_or(due, |end| end.min(due));
+        match pipeline.wait(signals, deadline)? {
+            Woken::End => return Ok(false),
+            Woken::Reload => kept.file.iter().for_each(EventFile::reopen),
+            _ => {}
+        }
+        let events = pipeline.events()?;
+        kept.events(events, feed, pipeline);
+        if end.is_some_and(|end| Instant::now() >= end) {
+            return Ok(false);
+        }
+        if pipeline.is_crowded() {
+            pace.hurry();
+        }
+        // An event or a signal may have ended the wait early.
+        if pace.is_due() {
+            return Ok(true);
+        }
+    }
 }
 
 /// Counts failed ticks. A tick can fail while memory or descriptors are short. Counters are
@@ -191,6 +216,12 @@ impl Kept {
         })
     }
 
+    /// Returns whether each interval needs a batch even without clients. The recording and the
+    /// receiver get each batch, and the event file gets events that only a batch reveals.
+    fn needs_each_batch(&self) -> bool {
+        self.file.is_some() || self.tape.is_some() || self.otlp.is_some()
+    }
+
     /// Adds the losses of the event file and the state of the sender to a batch, then records the
     /// batch.
     fn batch(&self, batch: &mut Batch) {
@@ -253,13 +284,14 @@ impl Kept {
 fn handlers(
     last: &Arc<ArcSwapOption<Published>>,
     scrapers: &Arc<Scrapers>,
-    config: &Config,
+    pace: &Arc<Pace>,
 ) -> Handlers {
     let (metrics, ready) = (last.clone(), last.clone());
     let scrapers = scrapers.clone();
-    let patience = Patience::of(config);
+    let (scraped, looked_at) = (pace.clone(), pace.clone());
     Handlers {
         metrics: Arc::new(move |wish| {
+            scraped.refresh();
             let last = metrics.load_full()?;
             let look = |scraper| scrapers.look(scraper, last.first_ns(), last.taken_ns());
             let view = wish.scraper.as_ref().map_or(View::Complete, look);
@@ -274,8 +306,9 @@ fn handlers(
         ready: Arc::new(move || match ready.load_full() {
             None => Err("nothing has been collected yet".into()),
             Some(last) => {
-                let age = wire::now_ns().saturating_sub(last.taken_ns());
-                if patience.ends_at(age) {
+                let now_ns = wire::now_ns();
+                let age = now_ns.saturating_sub(last.taken_ns());
+                if looked_at.is_overdue(now_ns) {
                     return Err(format!("the last batch is {} old", duration(age)));
                 }
                 Ok(())
