@@ -23,10 +23,10 @@ use noctule_model::{Batch, Blamed, Level, Reason, Subject, VerdictKind};
 use crate::{Party, WaitReport, WaitReportRow};
 pub use cpu::{CpuPoint, CpuStep, CpuStrip};
 pub use episodes::{Account, Accounts, Episode, HurtGroup};
-pub use events::{EventLog, EventLogLimits, at_most};
+pub use events::{EventLog, EventLogLimits, at_most, is_trouble};
 pub use packed::{OwnerLengths, OwnerPoint, PackedRows, PairPoint, PointRows};
 use point::Numbers;
-pub use point::{NodePoint, Restart, TimePoint};
+pub use point::{NodePoint, Power, Restart, TimePoint};
 pub use range::{OwnerSum, PairSum, SpanStep, TimeSpan, TimeSpanQuery, ZoneSum};
 pub use thin::Thinned;
 

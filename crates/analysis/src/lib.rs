@@ -35,8 +35,8 @@ pub use evidence::{Baseline, Evidence, Thresholds};
 pub use history::{
     Account, Accounts, CpuPoint, CpuStep, CpuStrip, Episode, EventLog, EventLogLimits, Hurt,
     HurtGroup, JudgedWindow, NodePoint, OwnerId, OwnerLengths, OwnerPoint, OwnerSum, PackedRows,
-    PairPoint, PairSum, PointRows, Restart, SpanStep, Thinned, TimePoint, TimeSpan, TimeSpanQuery,
-    Timeline, TimelineLimits, TimelineView, WaitedFor, ZoneSum, at_most,
+    PairPoint, PairSum, PointRows, Power, Restart, SpanStep, Thinned, TimePoint, TimeSpan,
+    TimeSpanQuery, Timeline, TimelineLimits, TimelineView, WaitedFor, ZoneSum, at_most, is_trouble,
 };
 pub use judge::{Judge, JudgeOptions};
 pub use party::Party;

@@ -5,13 +5,13 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use noctule_analysis::{
-    Accounts, Hurt, JudgedWindow, NodePoint, OwnerPoint, PackedRows, Party, PointRows, TimePoint,
-    TimeSpanQuery, TimelineView, WaitedFor,
+    Accounts, Hurt, JudgedWindow, NodePoint, OwnerPoint, PackedRows, Party, PointRows, Power,
+    TimePoint, TimeSpanQuery, TimelineView, WaitedFor,
 };
 use noctule_model::{Cause, CgroupId, Counter, Measured, Owner, Reason, VerdictKind};
 use noctule_sinks::json::{
-    GroupEnergy, GroupFacts, GroupSettings, HistoryRows, HistorySort, OomKill, episodes_json,
-    group_json, history_json,
+    GroupFacts, GroupSettings, HistoryRows, HistorySort, OomKill, episodes_json, group_json,
+    history_json,
 };
 use serde_json::{Value, json};
 
@@ -28,8 +28,13 @@ fn party(id: u32) -> Party {
 /// Three owners. The first and the third are slowed down, but the view has room for only one
 /// finding.
 fn view(judged: bool, measured: Measured) -> TimelineView {
+    with_power(judged, measured, Power::Unknown)
+}
+
+fn with_power(judged: bool, measured: Measured, power: Power) -> TimelineView {
     let owners = (1..=3).map(|id| OwnerPoint {
         id,
+        energy_uj: 3_500_000,
         ..OwnerPoint::default()
     });
     let rows = PointRows {
@@ -44,6 +49,7 @@ fn view(judged: bool, measured: Measured) -> TimelineView {
             ..NodePoint::default()
         },
         rows: PackedRows::new(&rows, &[]),
+        power,
         ..TimePoint::default()
     };
     let window = JudgedWindow {
@@ -199,7 +205,12 @@ fn a_group_has_its_verdict_and_only_what_was_read() {
         strips: 0,
     };
     let json = |id, facts: &GroupFacts| {
-        let json = group_json(&view(true, waits), id, &query, facts, |_| Vec::new());
+        let power = match facts.is_model {
+            true => Power::Charged,
+            false => Power::Unknown,
+        };
+        let view = with_power(true, waits, power);
+        let json = group_json(&view, id, &query, facts, |_| Vec::new());
         json.map(|json| serde_json::from_str::<Value>(&json).unwrap())
     };
     let bare = json(1, &GroupFacts::default()).unwrap();
@@ -217,10 +228,7 @@ fn a_group_has_its_verdict_and_only_what_was_read() {
             limit: Some(0.2),
             ..GroupSettings::default()
         }),
-        energy: Some(GroupEnergy {
-            watts: 3.5,
-            is_model: true,
-        }),
+        is_model: true,
         has_processes: true,
         judged_unix_ns: Some(4 * SECOND),
     };
@@ -229,6 +237,9 @@ fn a_group_has_its_verdict_and_only_what_was_read() {
     assert_eq!(read["processes"], json!([]));
     assert_eq!(read["energy.watts"], 3.5);
     assert_eq!(read["energy.is_model"], true);
+    let owner = |power| answer(&with_power(true, waits, power))["owners"][0].clone();
+    assert_eq!(owner(Power::Charged)["energy.watts"], 3.5);
+    assert_eq!(owner(Power::Still)["energy.watts"], Value::Null);
     for key in ["hurt", "verdict"] {
         assert_eq!(read[key], Value::Null, "no window was judged by then");
     }

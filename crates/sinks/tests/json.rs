@@ -338,7 +338,7 @@ fn energy_is_exact_to_the_microjoule() {
             "path": "/sys/class/powercap/intel-rapl:0", "joules": 30.000001,
             "watts": 30_000_001.0 * 1e3 / 5.5e9, "idle_joules": 20.0, "active_joules": 10.000001,
             "interrupt_joules": 0.0, "other_joules": 0.0, "unattributed_joules": 0.0,
-            "idle_watts": 3.5, "shared_by": "cycles", "error_ratio": 0.02, "gaps": 0, "gap_seconds": 0.0, "state": "on",
+            "idle_watts": 3.5, "shared_by": "cycles", "error_ratio": 0.02, "in_total": true, "gaps": 0, "gap_seconds": 0.0, "state": "on",
         }])
     );
     let row = &answer["rows"][0];

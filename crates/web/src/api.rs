@@ -56,7 +56,7 @@ pub const RESOURCES: &[Resource] = &[
     Resource::new("energy", &[]),
     Resource::new(
         "events",
-        &["from", "to", "limit", "filter", "kind", "owner"],
+        &["from", "to", "limit", "filter", "kind", "severity", "owner"],
     ),
     Resource::new("features", &[]),
     Resource::new(

@@ -101,6 +101,12 @@ impl EnergyReport {
         roots.map(|kind| joules[kind.kind]).sum()
     }
 
+    /// Returns whether [`Self::total_uj`] contains the energy of a zone.
+    pub fn is_in_total(&self, zone: &ZoneReport) -> bool {
+        let mut roots = self.kinds.iter().filter(|kind| kind.root);
+        roots.any(|kind| kind.kind == zone.zone.kind)
+    }
+
     /// Returns whether every zone is the operator's model.
     pub fn is_model(&self) -> bool {
         self.zones.iter().all(|zone| !zone.zone.is_measured())

@@ -61,7 +61,7 @@ impl EventLog {
     pub fn add(&mut self, events: impl IntoIterator<Item = Event>) {
         let news = |event: &Event| event.origin != Origin::Existing;
         for event in events.into_iter().filter(news) {
-            let ring = match is_rare(&event.what) {
+            let ring = match is_trouble(&event.what) {
                 true => &mut self.rare,
                 false => &mut self.ordinary,
             };
@@ -108,12 +108,15 @@ impl Ring {
 /// and then the latest events. A storm of short processes thus does not push an OOM kill out of a
 /// response.
 pub fn at_most(mut events: Vec<Arc<Event>>, most: usize) -> Vec<Arc<Event>> {
-    let rare = events.iter().filter(|event| is_rare(&event.what)).count();
+    let rare = events
+        .iter()
+        .filter(|event| is_trouble(&event.what))
+        .count();
     let ordinary = events.len() - rare;
     let mut skip_rare = rare.saturating_sub(most);
     let mut skip_ordinary = ordinary.saturating_sub(most - (rare - skip_rare));
     events.retain(|event| {
-        let skip = match is_rare(&event.what) {
+        let skip = match is_trouble(&event.what) {
             true => &mut skip_rare,
             false => &mut skip_ordinary,
         };
@@ -125,7 +128,7 @@ pub fn at_most(mut events: Vec<Arc<Event>>, most: usize) -> Vec<Arc<Event>> {
 }
 
 /// Returns whether the event is a sign of trouble.
-fn is_rare(what: &What) -> bool {
+pub fn is_trouble(what: &What) -> bool {
     match what {
         What::OomKill { .. } | What::Gap { .. } => true,
         What::ProcessExit {

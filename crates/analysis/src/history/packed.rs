@@ -20,6 +20,8 @@ pub struct OwnerPoint {
     pub hurts_us: Micros,
     /// Waits of this owner by index of [`Cause`], in microseconds.
     pub wait_us: [Micros; Cause::ALL.len()],
+    /// Active energy charged to this owner, in microjoules.
+    pub energy_uj: u64,
 }
 
 /// Lengths of waits: buckets of [`noctule_model::Histogram`] and their counts.

@@ -11,7 +11,7 @@ use noctule_model::{
 use super::cpu;
 use super::packed::{Lengths, OwnerLengths, OwnerPoint, PackedRows, PairPoint, PointRows};
 use super::{OwnerId, Somebody, TimelineLimits};
-use crate::Party;
+use crate::{EnergyReport, Party};
 
 pub(super) type Micros = u64;
 
@@ -35,6 +35,20 @@ pub struct TimePoint {
     /// Energy of each zone in microjoules, in the order of the batch's zones; empty without a
     /// meter. `None` if the meter could not be read at the start, at the end or in between.
     pub zones: Box<[Option<u64>]>,
+    /// Whether energy was charged to owners.
+    pub power: Power,
+}
+
+/// Whether the energy that the meters counted between two batches was charged to owners.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Power {
+    /// There is no meter, or its energy cannot be charged.
+    #[default]
+    Unknown,
+    /// A meter did not move. A later point contains the energy.
+    Still,
+    /// The energy was charged.
+    Charged,
 }
 
 /// How the machine was used between two batches.
@@ -238,6 +252,7 @@ struct Candidate<'a> {
     cpu_ns: u64,
     hurts_ns: u64,
     wait_ns: [u64; Cause::ALL.len()],
+    energy_uj: u64,
 }
 
 impl Candidate<'_> {
@@ -267,10 +282,11 @@ impl TimePoint {
                 pairs.push((Somebody::from(&row.subject), culprit, wait_ns));
             }
         }
+        let energy = EnergyReport::between(first, last);
         let mut drafts: Vec<Candidate<'_>> = last
             .subjects
             .iter()
-            .map(|row| Candidate::new(before(row), row, &hurts))
+            .map(|row| Candidate::new(before(row), row, &hurts, energy.as_ref()))
             .filter(|draft| draft.weight() > 0)
             .collect();
         drafts.sort_unstable_by_key(|draft| std::cmp::Reverse(draft.weight()));
@@ -311,6 +327,7 @@ impl TimePoint {
             more_pairs: more_pairs as u32,
             more_owners: more_owners as u32,
             zones: zones(first, last),
+            power: power(energy.as_ref()),
         }
     }
 }
@@ -320,7 +337,12 @@ impl<'a> Candidate<'a> {
         before: Option<&'a SubjectRow>,
         row: &'a SubjectRow,
         hurts: &HashMap<Somebody<'_>, u64>,
+        energy: Option<&EnergyReport>,
     ) -> Self {
+        let charged = |energy: &EnergyReport| {
+            let earlier = before.map_or(0, |before| energy.total_uj(&before.joules));
+            energy.total_uj(&row.joules).saturating_sub(earlier)
+        };
         let grown = |counter| {
             let earlier = before.map_or(0, |before| before.counters[counter]);
             row.counters[counter].saturating_sub(earlier)
@@ -332,6 +354,7 @@ impl<'a> Candidate<'a> {
                 .copied()
                 .unwrap_or(0),
             wait_ns: Cause::ALL.map(|cause| grown(Counter::Wait(cause))),
+            energy_uj: energy.map_or(0, charged),
             before,
             row,
         }
@@ -344,6 +367,7 @@ impl<'a> Candidate<'a> {
             cpu_us: micros(self.cpu_ns),
             hurts_us: micros(self.hurts_ns),
             wait_us: self.wait_ns.map(micros),
+            energy_uj: self.energy_uj,
         }
     }
 
@@ -410,6 +434,16 @@ fn zones(first: &Batch, last: &Batch) -> Box<[Option<u64>]> {
         known.then(|| reading.energy_uj.saturating_sub(earlier.energy_uj))
     });
     grown.collect()
+}
+
+fn power(energy: Option<&EnergyReport>) -> Power {
+    let Some(energy) = energy.filter(|energy| !energy.kinds.is_empty()) else {
+        return Power::Unknown;
+    };
+    match energy.zones.iter().any(|zone| zone.still) {
+        true => Power::Still,
+        false => Power::Charged,
+    }
 }
 
 impl NodePoint {

@@ -7,7 +7,7 @@ use noctule_model::{Cause, EventCounters, Histogram, Measured};
 
 use super::cpu::{CpuStrip, Strips};
 use super::point::nanos;
-use super::{OwnerId, PointRows, TimePoint, TimelineView};
+use super::{OwnerId, PointRows, Power, TimePoint, TimelineView};
 
 /// A query for a time range.
 #[derive(Clone, Copy, Debug)]
@@ -52,6 +52,8 @@ pub struct TimeSpan {
     pub crowded_pairs: usize,
     /// Sequence number of the last batch.
     pub sequence: u64,
+    /// The time for which the owners' energy is known, in nanoseconds; 0 if it is unknown.
+    pub energy_ns: u64,
 }
 
 /// Sums over one step. Times are in nanoseconds.
@@ -112,6 +114,8 @@ pub struct OwnerSum {
     pub hurts_ns: u64,
     /// Waits of this owner by index of [`Cause`].
     pub wait_ns: [u64; Cause::ALL.len()],
+    /// Active energy charged to this owner, in microjoules.
+    pub energy_uj: u64,
     /// CPU time in each step.
     pub steps: Vec<u64>,
 }
@@ -138,6 +142,12 @@ impl OwnerSum {
 const LEAST_STEP_NS: u64 = 1_000_000_000;
 
 impl TimeSpan {
+    /// Returns the mean power charged to an owner, in watts; `None` if it is unknown.
+    pub fn watts(&self, owner: &OwnerSum) -> Option<f64> {
+        let known = self.energy_ns > 0;
+        known.then(|| owner.energy_uj as f64 * 1e3 / self.energy_ns as f64)
+    }
+
     /// Returns whether waits are measured at the end. Returns `true` for a span that has only gaps.
     pub fn has_waits(&self) -> bool {
         let is_gap = |step: &SpanStep| step.covered_ns == 0;
@@ -164,11 +174,13 @@ impl TimelineView {
             ..TimeSpan::default()
         };
         let mut sums = Sums::new(count);
+        let mut powered = Powered::default();
         for point in self.overlapping(from_unix_ns, query.to_unix_ns) {
             let rows = point.rows.unpack();
             let waits = PointWaits::new(point, &rows, query.waits_of);
             for (at, part) in range.parts(point, query.to_unix_ns) {
                 range.buckets[at].add(point, part);
+                powered.add(point.power, part.of(point.length_ns));
                 sums.add(&rows, &waits, at, part, query, &mut range.buckets[at]);
             }
             range.crowded += usize::from(point.more_owners > 0);
@@ -178,6 +190,7 @@ impl TimelineView {
             range.sequence = point.sequence;
         }
         sums.finish(&mut range);
+        range.energy_ns = powered.known_ns();
         range
     }
 
@@ -296,6 +309,38 @@ impl TimeSpan {
     }
 }
 
+/// The time for which meters were read.
+#[derive(Default)]
+struct Powered {
+    read_ns: u64,
+    /// Length of the current period in which a meter did not move, and of the longest one.
+    still_ns: u64,
+    longest_still_ns: u64,
+}
+
+impl Powered {
+    /// Maximum part of a range in which a meter may stand still at a time. The energy of such a
+    /// period is in the point after it, which may be outside the range.
+    const MOST_STILL: u64 = 10;
+
+    fn add(&mut self, power: Power, ns: u64) {
+        self.still_ns = match power {
+            Power::Unknown => return,
+            Power::Still => self.still_ns + ns,
+            Power::Charged => 0,
+        };
+        self.longest_still_ns = self.longest_still_ns.max(self.still_ns);
+        self.read_ns += ns;
+    }
+
+    fn known_ns(&self) -> u64 {
+        match self.longest_still_ns * Self::MOST_STILL > self.read_ns {
+            true => 0,
+            false => self.read_ns,
+        }
+    }
+}
+
 /// Sums that are collected in addition to the machine's steps.
 struct Sums {
     owners: HashMap<OwnerId, OwnerSum>,
@@ -332,6 +377,7 @@ impl Sums {
             let cpu_ns = part.of(nanos(owner.cpu_us));
             sum.cpu_ns += cpu_ns;
             sum.hurts_ns += part.of(nanos(owner.hurts_us));
+            sum.energy_uj += part.of(owner.energy_uj);
             sum.steps[at] += cpu_ns;
             for (sum, us) in sum.wait_ns.iter_mut().zip(owner.wait_us) {
                 *sum += part.of(nanos(us));

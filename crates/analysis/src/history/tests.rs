@@ -1,7 +1,7 @@
 use noctule_model::{
-    Batch, Blamed, BlockClass, Cause, CgroupId, Container, ContainerRole, Counter, Energy,
+    Batch, Blamed, BlockClass, Cause, CgroupId, Container, ContainerRole, Counter, Driver, Energy,
     EventCounter, FeatureState, Histogram, Measured, Node, Owner, Runtime, Subject, SubjectBlame,
-    SubjectRow, What, ZoneReading,
+    SubjectRow, What, Zone, ZoneAccount, ZoneKind, ZoneReading,
 };
 
 use super::*;
@@ -573,6 +573,40 @@ fn a_meter_that_cannot_be_read_is_a_gap_and_no_spike() {
         .map(|it| it.zones[0].covered_ns > 0)
         .collect();
     assert_eq!(read, [true, true, false, false, false, true]);
+}
+
+/// Returns the power of a group in watts over ten seconds. The meter stands still in these seconds, and then counts
+/// their energy.
+fn watts(still: &[u64]) -> Option<f64> {
+    let mut history = Timeline::new(TimelineLimits::default());
+    for at in 0..=10 {
+        let mut batch = (*batch(at, &["a"], SECOND)).clone();
+        let counted = (0..=at).rev().find(|it| !still.contains(it)).unwrap_or(0);
+        batch.energy = Some(Energy {
+            zones: [Zone::powercap(ZoneKind::Package, "package-0")].into(),
+            readings: vec![ZoneReading::of(5_000_000 * counted)],
+        });
+        batch.zone_accounts = vec![ZoneAccount {
+            driver: Driver::Cycles,
+            total_uj: 5_000_000 * counted,
+            ..ZoneAccount::default()
+        }];
+        batch.subjects[0].joules[ZoneKind::Package] = 3_000_000 * counted;
+        history.observe(&Arc::new(batch));
+    }
+    let range = history.view().range(&query(0, 10, 3));
+    range.watts(&range.owners[0])
+}
+
+#[test]
+fn power_is_a_mean_over_the_range_and_unknown_if_a_meter_stands_still() {
+    assert_eq!(watts(&[]), Some(3.0));
+    assert_eq!(watts(&[4]), Some(3.0), "the next second has the energy");
+    assert_eq!(watts(&[4, 5]), None);
+    assert_eq!(watts(&[1, 2, 3, 4, 5, 6, 7, 8, 9, 10]), None);
+    let history = history(TimelineLimits::default(), 10, &["a"]);
+    let range = history.view().range(&query(0, 10, 3));
+    assert_eq!(range.watts(&range.owners[0]), None, "no meter");
 }
 
 /// Returns the report of a window of one second in which a group has this verdict and was blocked for half a second.

@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
-use noctule_analysis::{OwnerId, Party, Report, Row, TimeSpanQuery, TimelineView, busiest};
-use noctule_model::{FeatureId, Level, What};
-use noctule_sinks::json::{self, GroupEnergy, GroupFacts, GroupProcess, OomKill};
+use noctule_analysis::{OwnerId, Party, Report, TimeSpanQuery, TimelineView, busiest};
+use noctule_model::{FeatureId, Level, What, Zone};
+use noctule_sinks::json::{self, GroupFacts, GroupProcess, OomKill};
 use noctule_web::{Query, Refusal};
 
 use super::query::{HistoryQuery, episodes_query, owner_query};
-use super::{Feed, Window};
+use super::{Feed, Window, zones};
 
 /// Maximum number of OOM kills in a response; the latest ones are kept.
 const KILLS: usize = 200;
@@ -64,13 +64,9 @@ impl Feed {
             true => Some(self.report(Level::Process)?),
             false => None,
         };
-        let energy = match (is_present && last.energy.is_some(), view.parties.get(&id)) {
-            (true, Some(party)) => group_energy(&self.report(Level::Container)?, party),
-            _ => None,
-        };
         let facts = GroupFacts {
             settings: settings.map(Arc::unwrap_or_clone),
-            energy,
+            is_model: !zones(&last).iter().any(Zone::is_measured),
             has_processes: report.is_some(),
             judged_unix_ns: wanted.rows.judged_unix_ns,
         };
@@ -108,20 +104,6 @@ impl Feed {
         });
         process.collect()
     }
-}
-
-/// Returns the power charged to a party. `report` must be at the level of containers. Returns
-/// `None` if the value of a meter did not change, because its energy is then unknown.
-fn group_energy(report: &Report, party: &Party) -> Option<GroupEnergy> {
-    let energy = report.energy.as_ref()?;
-    let key = party.key(Level::Container);
-    let is_own = |row: &&Row| Party::Group(row.owner.clone()).key(Level::Container) == key;
-    let row = report.rows.iter().find(is_own)?;
-    let is_known = !energy.kinds.is_empty() && !energy.zones.iter().any(|zone| zone.still);
-    is_known.then(|| GroupEnergy {
-        watts: energy.total_uj(&row.joules) as f64 * 1e3 / report.window_ns.max(1) as f64,
-        is_model: energy.is_model(),
-    })
 }
 
 /// Returns the owner with the most CPU time in the span.

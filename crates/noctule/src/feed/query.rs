@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 use std::str::FromStr;
 
-use noctule_analysis::{OwnerId, Party, Report, Row};
+use noctule_analysis::{OwnerId, Party, Report, Row, is_trouble};
 use noctule_model::{Cause, Counter, Event, Level, Measured, What};
 use noctule_sinks::events::event_line;
 use noctule_sinks::json::{HistoryRows, HistorySort};
@@ -155,6 +155,8 @@ pub(super) struct EventsQuery {
     /// The owner of the events' processes.
     pub(super) owner: Option<OwnerId>,
     kinds: Vec<String>,
+    /// Whether only signs of trouble are wanted.
+    trouble: bool,
     filter: String,
 }
 
@@ -170,6 +172,7 @@ pub(super) fn events_query(query: &Query) -> Result<EventsQuery, Refusal> {
         limit: number(query, "limit", 200, MOST_EVENTS)?,
         owner: owner_query(query, "owner")?,
         kinds: kinds(query)?,
+        trouble: one_of(query, "severity", &[("all", false), ("trouble", true)])?,
         filter: filter(query),
     })
 }
@@ -212,7 +215,9 @@ impl EventsQuery {
         // A gap may hide events of every kind and every owner.
         let selected =
             (self.kinds.is_empty() || self.kinds.iter().any(fits)) && party.is_none_or(of);
-        (selected || name == "gap") && (self.filter.is_empty() || self.finds(event))
+        (selected || name == "gap")
+            && (!self.trouble || is_trouble(&event.what))
+            && (self.filter.is_empty() || self.finds(event))
     }
 
     fn finds(&self, event: &Event) -> bool {
@@ -337,6 +342,7 @@ mod tests {
             limit: 1,
             owner: None,
             kinds: vec!["oom".into()],
+            trouble: true,
             filter: "a.service".into(),
         };
         let party = Party::Group(owner("a.service"));
@@ -349,6 +355,17 @@ mod tests {
         assert_eq!(found(&query, Some(&Party::Kernel)), [false, false]);
         query.kinds = vec!["process".into()];
         assert_eq!(found(&query, Some(&party)), [false, false]);
+        query.kinds.clear();
+        let fork = Event {
+            what: What::ProcessStart {
+                parent_pid: 1,
+                parent: None,
+            },
+            ..kill("a.service")
+        };
+        assert!(!query.fits(&fork, None));
+        query.trouble = false;
+        assert!(query.fits(&fork, None));
     }
 
     #[test]

@@ -71,6 +71,7 @@ struct ZoneJson<'a> {
     path: &'a str,
     #[serde(skip_serializing_if = "Option::is_none")]
     part_of: Option<usize>,
+    in_total: bool,
     joules: f64,
     watts: f64,
     idle_joules: f64,
@@ -118,7 +119,12 @@ impl<'a> EnergyJson<'a> {
     pub(super) fn new(energy: &'a EnergyReport, window_ns: u64, level: Level) -> Self {
         let zones = energy.zones.iter();
         Self {
-            zones: zones.map(|zone| ZoneJson::new(zone, window_ns)).collect(),
+            zones: zones
+                .map(|zone| ZoneJson {
+                    in_total: energy.is_in_total(zone),
+                    ..ZoneJson::new(zone, window_ns)
+                })
+                .collect(),
             unrecorded_joules: (level == Level::Process)
                 .then(|| by_kind(energy, &energy.unrecorded, joules)),
         }
@@ -136,6 +142,7 @@ impl<'a> ZoneJson<'a> {
             source: zone.source.name(),
             path: &zone.path,
             part_of: zone.parent,
+            in_total: false,
             joules: joules(account.total_uj),
             watts: watts(account.total_uj, window_ns),
             idle_joules: joules(account.idle_uj),

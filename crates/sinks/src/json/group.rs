@@ -21,9 +21,8 @@ const WITH_PROCESSES: usize = 3;
 pub struct GroupFacts {
     /// The group's settings; `None` for a recording and until they are read.
     pub settings: Option<GroupSettings>,
-    /// The power charged to the group; `None` without a meter, and if the span is not the latest
-    /// one.
-    pub energy: Option<GroupEnergy>,
+    /// Whether the power comes from the model in the configuration instead of a meter.
+    pub is_model: bool,
     /// Whether the processes may be shown and belong to the requested span.
     pub has_processes: bool,
     /// The time of the verdict, in nanoseconds since 1970; the end of the span by default.
@@ -41,16 +40,6 @@ pub struct GroupSettings {
     pub allowed: Option<Vec<u32>>,
     /// The kernel's PSI `some avg10` of the CPU, in percent.
     pub pressure: Option<f64>,
-}
-
-/// The power charged to a group over the last interval.
-#[derive(Clone, Copy, Debug, Serialize)]
-pub struct GroupEnergy {
-    #[serde(rename = "energy.watts")]
-    pub watts: f64,
-    /// Whether the power comes from the model in the configuration instead of a meter.
-    #[serde(rename = "energy.is_model")]
-    pub is_model: bool,
 }
 
 /// A process of a group, over the last interval.
@@ -129,7 +118,10 @@ pub fn group_json(
             .map(|it| seconds(it.waited_ns())),
         hurts: owner.filter(|_| has_waits).map(|it| seconds(it.hurts_ns)),
         causes,
-        energy: facts.energy,
+        energy: owner.and_then(|it| span.watts(it)).map(|watts| Energy {
+            watts,
+            is_model: facts.is_model,
+        }),
         account: account.as_ref().filter(|_| has_waits).map(AccountJson::new),
         verdict: judged.map(|window| OwnerVerdict::of(id, &window.verdicts())),
         hurt: hurt.map(HurtJson::new),
@@ -162,7 +154,7 @@ struct Answer<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     causes: Option<Named<f64>>,
     #[serde(flatten)]
-    energy: Option<GroupEnergy>,
+    energy: Option<Energy>,
     #[serde(skip_serializing_if = "Option::is_none")]
     account: Option<AccountJson>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -175,6 +167,15 @@ struct Answer<'a> {
     processes: Option<Vec<GroupProcess>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     settings: Option<LimitsJson<'a>>,
+}
+
+/// The mean power charged to the group.
+#[derive(Serialize)]
+struct Energy {
+    #[serde(rename = "energy.watts")]
+    watts: f64,
+    #[serde(rename = "energy.is_model")]
+    is_model: bool,
 }
 
 /// How the group's threads spent their time, in the judged windows of the span.

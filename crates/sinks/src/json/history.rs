@@ -39,16 +39,19 @@ pub enum HistorySort {
     Wait,
     /// By the wait time caused to others, largest first.
     Hurts,
+    /// By power, largest first.
+    Energy,
     /// By name.
     Name,
 }
 
 impl HistorySort {
     /// Every order, with its name in the API.
-    pub const ALL: [(&'static str, Self); 4] = [
+    pub const ALL: [(&'static str, Self); 5] = [
         ("cpu", Self::Cpu),
         ("wait", Self::Wait),
         ("hurts", Self::Hurts),
+        ("energy", Self::Energy),
         ("name", Self::Name),
     ];
 }
@@ -204,6 +207,8 @@ struct OwnerRow<'a> {
     wait: Option<f64>,
     #[serde(rename = "hurts.seconds", skip_serializing_if = "Option::is_none")]
     hurts: Option<f64>,
+    #[serde(rename = "energy.watts", skip_serializing_if = "Option::is_none")]
+    watts: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     causes: Option<Named<f64>>,
     cpus: Steps<f64>,
@@ -441,6 +446,7 @@ fn owners<'a, 'b>(
         HistorySort::Cpu => {}
         HistorySort::Wait => listed.sort_by_key(|(_, o)| std::cmp::Reverse(o.waited_ns())),
         HistorySort::Hurts => listed.sort_by_key(|(_, o)| std::cmp::Reverse(o.hurts_ns)),
+        HistorySort::Energy => listed.sort_by_key(|(_, o)| std::cmp::Reverse(o.energy_uj)),
         HistorySort::Name => listed.sort_by_cached_key(|(party, _)| name(party)),
     }
     listed.truncate(rows.owners);
@@ -458,6 +464,7 @@ fn owners<'a, 'b>(
             cpu: seconds(owner.cpu_ns),
             wait: has_waits.then(|| seconds(owner.waited_ns())),
             hurts: has_waits.then(|| seconds(owner.hurts_ns)),
+            watts: span.watts(owner),
             causes: has_waits.then(|| Named(causes.collect())),
             cpus: steps.map(|(step, ns)| rate(step, *ns)).collect(),
             verdict: verdicts.map(|all| OwnerVerdict::of(owner.id, all)),

@@ -33,7 +33,7 @@ use energy::EnergyJson;
 pub use energy::energy_json;
 pub use episodes::{OomKill, episodes_json};
 use events::EventsJson;
-pub use group::{GroupEnergy, GroupFacts, GroupProcess, GroupSettings, group_json};
+pub use group::{GroupFacts, GroupProcess, GroupSettings, group_json};
 pub use history::{HistoryRows, HistorySort, history_json, now_json};
 use meters::MeterJson;
 pub(crate) use owner::OwnerJson;
