@@ -3,10 +3,10 @@
 use std::cmp::Reverse;
 use std::collections::HashMap;
 
-use noctule_model::{Comm, Command, Counter, Level, VerdictKind};
+use noctule_model::{Batch, Comm, Command, Counter, Level, ProcessId, ProcessRow, VerdictKind};
 
 use crate::report::{Key, Report, Row, group, key};
-use crate::{Party, WaitReport, WaitReportRow};
+use crate::{WaitReport, WaitReportRow};
 
 /// Adds up the processes of each command: those with the same name in the same container, unit or
 /// cgroup. Kernel threads and other processes are never added up. The sum over all rows stays the
@@ -65,14 +65,23 @@ impl WaitReport {
         let kernel_threads = busiest_commands(processes, |_, command| command.kernel_thread);
         let of_root = |row: &Row, command: Command| row.owner.path == "/" && !command.kernel_thread;
         let root_commands = busiest_commands(processes, of_root);
+        self.set_commands(&kernel_threads, &root_commands);
+    }
+
+    fn set_commands(&mut self, kernel_threads: &[String], root_commands: &[String]) {
         for row in &mut self.rows {
             if blames_kernel(row) {
-                row.settings.kernel_threads.clone_from(&kernel_threads);
+                row.settings.kernel_threads = kernel_threads.to_vec();
             }
             if blames_root(row) {
-                row.settings.root_commands.clone_from(&root_commands);
+                row.settings.root_commands = root_commands.to_vec();
             }
         }
+    }
+
+    /// Removes the names of commands, for readers who may not see processes.
+    pub fn hide_commands(&mut self) {
+        self.set_commands(&[], &[]);
     }
 
     /// Whether [`Self::name_commands`] has a row to complete.
@@ -82,14 +91,76 @@ impl WaitReport {
     }
 }
 
+/// CPU time of the processes of the root group, including kernel threads, in a window. This takes
+/// less memory than two batches with all processes.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct RootUse {
+    /// CPU time of each process when the window started, in nanoseconds.
+    before_ns: HashMap<ProcessId, u64>,
+    /// CPU time of processes that ended in the window, by command.
+    ended_ns: HashMap<(Comm, bool), u64>,
+}
+
+impl RootUse {
+    /// Starts a window with a batch.
+    pub(crate) fn begin(batch: &Batch) -> Self {
+        let rows = of_root(&batch.processes);
+        Self {
+            before_ns: rows
+                .map(|row| (row.id, row.counters[Counter::CpuTime]))
+                .collect(),
+            ended_ns: HashMap::new(),
+        }
+    }
+
+    /// Adds the processes that ended before a batch of the window.
+    pub(crate) fn observe(&mut self, batch: &Batch) {
+        for row in of_root(&batch.exited) {
+            *self
+                .ended_ns
+                .entry((row.comm, row.kernel_thread))
+                .or_default() += self.used_ns(row);
+        }
+    }
+
+    fn used_ns(&self, row: &ProcessRow) -> u64 {
+        let before = self.before_ns.get(&row.id).copied().unwrap_or(0);
+        row.counters[Counter::CpuTime].saturating_sub(before)
+    }
+
+    /// Names the busiest commands in the report of the window that a batch ends.
+    pub(crate) fn name_in(&self, report: &mut WaitReport, batch: &Batch) {
+        if !report.blames_commands() {
+            return;
+        }
+        let mut sums = self.ended_ns.clone();
+        for row in of_root(&batch.processes) {
+            *sums.entry((row.comm, row.kernel_thread)).or_default() += self.used_ns(row);
+        }
+        let least_ns = (report.window_ns as f64 * BUSY) as u64;
+        let mut sums: Vec<_> = sums.into_iter().filter(|(_, ns)| *ns >= least_ns).collect();
+        sums.sort_by_key(|((comm, _), ns)| (Reverse(*ns), *comm));
+        let names = |of_kernel| {
+            let found = sums.iter().filter(|((_, kernel), _)| *kernel == of_kernel);
+            let names = found.map(|((comm, _), _)| comm.text()).take(NAMED);
+            names.collect::<Vec<_>>()
+        };
+        report.set_commands(&names(true), &names(false));
+    }
+}
+
+fn of_root(rows: &[ProcessRow]) -> impl Iterator<Item = &ProcessRow> {
+    let is_root = |row: &&ProcessRow| row.owner.as_ref().is_some_and(|it| it.path == "/");
+    rows.iter().filter(is_root)
+}
+
 fn blames_kernel(row: &WaitReportRow) -> bool {
     row.verdict.kind == VerdictKind::HurtByKernel
 }
 
 /// Whether the row is hurt and the root group is one of its culprits.
 fn blames_root(row: &WaitReportRow) -> bool {
-    let is_root = |party: &Party| matches!(party, Party::Group(owner) if owner.path == "/");
-    row.verdict.kind != VerdictKind::Quiet && row.culprits.iter().any(|it| is_root(&it.party))
+    row.verdict.kind != VerdictKind::Quiet && row.culprits.iter().any(|it| it.party.is_root())
 }
 
 /// Returns the names of the busiest commands that `is_meant` accepts.
@@ -119,9 +190,7 @@ impl Report {
 mod tests {
     use std::sync::Arc;
 
-    use noctule_model::{
-        Batch, Blame, BlameRow, Cause, CgroupId, CgroupRow, Group, Owner, ProcessId, ProcessRow,
-    };
+    use noctule_model::{Blame, BlameRow, Cause, CgroupId, CgroupRow, Group, Owner};
 
     use super::*;
     use crate::{ReportBuilder, Thresholds};
@@ -219,8 +288,7 @@ mod tests {
             (4, "rustc", false, 200),
             (5, "idle", false, 1),
         ];
-        let mut builder = ReportBuilder::new(Batch::default());
-        builder.add(Batch {
+        let batch = Batch {
             taken_ns: 1000,
             measured: Counter::all().collect(),
             processes: processes.map(process).into(),
@@ -234,14 +302,34 @@ mod tests {
                 },
             }],
             ..Batch::default()
-        });
+        };
+        let mut builder = ReportBuilder::new(Batch::default());
+        builder.add(batch.clone());
         let mut report = builder.waits(Level::Cgroup, false, &Thresholds::default());
+        let named = |report: &WaitReport| {
+            let mut rows = report.rows.iter();
+            let victim = rows.find(|row| row.party.name(Level::Cgroup) == "/victim");
+            let victim = victim.expect("a row");
+            assert_eq!(victim.verdict.kind, VerdictKind::HurtByNeighbour);
+            assert!(victim.settings.kernel_threads.is_empty());
+            victim.settings.root_commands.clone()
+        };
         report.name_commands(&builder.report(Level::Process, false));
-        let rows = report.rows.iter();
-        let mut victims = rows.filter(|row| row.party.name(Level::Cgroup) == "/victim");
-        let victim = victims.next().expect("a row");
-        assert_eq!(victim.verdict.kind, VerdictKind::HurtByNeighbour);
-        assert_eq!(victim.settings.root_commands, ["rustc", "cc1plus"]);
-        assert!(victim.settings.kernel_threads.is_empty());
+        assert_eq!(named(&report), ["rustc", "cc1plus"]);
+        report.hide_commands();
+        assert!(named(&report).is_empty());
+        // A judge keeps no processes in its window, only their CPU time.
+        RootUse::begin(&Batch::default()).name_in(&mut report, &batch);
+        assert_eq!(named(&report), ["rustc", "cc1plus"]);
+        let mut root = RootUse::begin(&batch);
+        root.observe(&Batch {
+            exited: vec![
+                process((6, "ld", false, 50)),
+                process((1, "cc1plus", false, 320)),
+            ],
+            ..Batch::default()
+        });
+        root.name_in(&mut report, &Batch::default());
+        assert_eq!(named(&report), ["ld", "cc1plus"]);
     }
 }

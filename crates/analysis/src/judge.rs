@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use noctule_model::{Batch, Level, Subject, VerdictKind};
 
+use crate::command::RootUse;
 use crate::report::Key;
 use crate::{Baseline, Evidence, Party, ReportBuilder, Thresholds, WaitReport, WaitReportRow};
 
@@ -50,6 +51,8 @@ const LEAST_WINDOWS: usize = 6;
 pub struct Judge {
     options: JudgeOptions,
     window: Option<ReportBuilder>,
+    /// Processes of the root group in the window.
+    root: RootUse,
     histories: HashMap<Key, History>,
     /// Verdicts of the last window, other than quiet; `None` before the first window ends.
     last: Option<HashMap<Subject, VerdictKind>>,
@@ -70,6 +73,7 @@ impl Judge {
         Self {
             options,
             window: None,
+            root: RootUse::default(),
             histories: HashMap::new(),
             last: None,
             kinds: HashMap::new(),
@@ -97,8 +101,10 @@ impl Judge {
     pub fn observe(&mut self, batch: &Batch) -> Option<Arc<WaitReport>> {
         let Some(window) = &mut self.window else {
             self.window = Some(ReportBuilder::new(batch.without_processes()));
+            self.root = RootUse::begin(batch);
             return None;
         };
+        self.root.observe(batch);
         let length = batch.taken_ns.saturating_sub(window.started_ns());
         let ends = length >= self.options.window_ns;
         let provisional = !ends && self.last.is_none() && length >= PROVISIONAL_NS;
@@ -111,6 +117,7 @@ impl Judge {
         }
         let mut report = window.waits(self.options.level, false, &self.options.thresholds);
         if provisional {
+            self.root.name_in(&mut report, batch);
             report.provisional = true;
             return Some(Arc::new(report));
         }
@@ -118,7 +125,9 @@ impl Judge {
             .window
             .take()
             .map(|w| ReportBuilder::new(w.into_last()));
+        let root = std::mem::replace(&mut self.root, RootUse::begin(batch));
         self.compare(&mut report, batch.taken_ns);
+        root.name_in(&mut report, batch);
         let hurt = || {
             let rows = report.rows.iter();
             rows.filter(|row| row.verdict.kind != VerdictKind::Quiet)

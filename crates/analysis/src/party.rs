@@ -49,6 +49,11 @@ impl Party {
         }
     }
 
+    /// Returns whether the party is the root group.
+    pub(crate) fn is_root(&self) -> bool {
+        matches!(self, Self::Group(owner) if owner.path == "/")
+    }
+
     /// Returns whether the position of the party in the cgroup tree is known.
     pub(crate) fn has_path(&self) -> bool {
         match self {

@@ -84,6 +84,8 @@ struct State {
     waits: Option<Arc<WaitReport>>,
     looked_at: Processes,
     groups: Groups,
+    /// Whether verdicts name commands. False if clients may not see processes.
+    names_commands: bool,
 }
 
 #[derive(Clone)]
@@ -120,6 +122,14 @@ impl State {
     /// Ignores provisional reports, so that each window is judged once.
     fn judge(&mut self, report: &Arc<WaitReport>, time_unix_ns: u64) {
         if !report.provisional {
+            let report = &match self.names_commands {
+                true => report.clone(),
+                false => {
+                    let mut report = (**report).clone();
+                    report.hide_commands();
+                    Arc::new(report)
+                }
+            };
             self.timeline.judge(report, Level::Container, time_unix_ns);
             self.waits = Some(report.clone());
         }
@@ -162,6 +172,7 @@ impl Feed {
                 waits: None,
                 looked_at: Processes::default(),
                 groups: Groups::default(),
+                names_commands: config.web.processes != ShownProcesses::Hide,
             }),
             ticks: Ticks::default(),
             host,

@@ -15,7 +15,7 @@ import { momentOf } from "./format.js";
  * @typedef {object} HurtRow
  * @property {number} [id]
  * @property {string} name
- * @property {{kind: string, culprit?: string, culprit_id?: number, reason: string, next_step?: string, threads?: number, quota?: Record<string, any>}} verdict
+ * @property {{kind: string, culprit?: string, culprit_id?: number, reason: string, next_step?: string, root_commands?: string[], threads?: number, quota?: Record<string, any>}} verdict
  * @property {{id?: number, name: string, "wait.seconds": number}[]} [behind]
  * @property {number} since_unix_nano
  * @typedef {{of?: number, causes: Record<string, Steps>, p50_seconds: Steps, p90_seconds: Steps, p99_seconds: Steps, max_seconds: Steps, bounds_seconds: number[], lengths: number[][], missing: number}} WaitSteps

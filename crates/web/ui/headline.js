@@ -132,7 +132,7 @@ function Blamed({ culprit, history, node, set, now }) {
   return html`<div class="blamed">
     <p class="blame">
       <${GroupName} id=${culprit.id} name=${name} most=${64} look="culprit" set=${set} />
-      ${` makes ${countOf(victims.length, "group")} wait: `}<b>${threads(culprit.wait)}</b> on average, since ${clock(culprit.since)}.
+      ${commandsOf(culprit)}${` makes ${countOf(victims.length, "group")} wait: `}<b>${threads(culprit.wait)}</b> on average, since ${clock(culprit.since)}.
     </p>
     <${Try} advice=${advice} />
     <${List} rows=${victims} first=${VICTIMS} what=${["group waits for it", "groups wait for it"]} list="victims">
@@ -146,6 +146,12 @@ function Blamed({ culprit, history, node, set, now }) {
         </li>`}
     <//>
   </div>`;
+}
+
+/** Names the busiest commands of the root group, which is no workload itself. @param {Culprit} culprit */
+function commandsOf({ name, victims }) {
+  const commands = victims[0].hurt.verdict.root_commands;
+  return name === ROOT && commands?.length ? ` (${commands.join(", ")})` : "";
 }
 
 /** A chip with the colour and the words of a verdict. @param {{kind: string}} props */

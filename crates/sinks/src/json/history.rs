@@ -301,6 +301,9 @@ struct HurtVerdict<'a> {
     reason: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     next_step: Option<String>,
+    /// The busiest commands of the root group, if it is a culprit.
+    #[serde(skip_serializing_if = "<[String]>::is_empty")]
+    root_commands: &'a [String],
     /// Average number of threads that ran or waited.
     threads: f64,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -567,6 +570,7 @@ impl<'a> HurtJson<'a> {
                 culprit_id: hurt.culprit_id,
                 reason: noctule_text::sentence(&hurt.reason),
                 next_step: noctule_text::advice(&hurt.reason),
+                root_commands: &hurt.reason.settings.root_commands,
                 threads: hurt.reason.threads,
                 quota: hurt.reason.quota.as_ref().map(|quota| LimitJson {
                     cpus: quota.cpus,
