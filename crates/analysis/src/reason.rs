@@ -73,6 +73,7 @@ impl WaitReportRow {
             sees_stalls: false,
             mostly: self.mostly(),
             holder: None,
+            is_root: self.party.is_root(),
             settings: self.settings.clone(),
             unusual: unusual
                 .filter(|(times, _)| *times >= WORTH_SAYING)

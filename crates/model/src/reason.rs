@@ -73,6 +73,8 @@ pub struct Reason {
     /// The last group in the chain of lock holders, if the verdict names one: its name, and the
     /// reason for its own verdict.
     pub holder: Option<(String, Box<Self>)>,
+    /// Whether the group is the root group, which has no weight and cannot be moved.
+    pub is_root: bool,
     /// Settings of the group, if the kernel's files were read.
     pub settings: Settings,
 }

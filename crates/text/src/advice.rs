@@ -218,6 +218,12 @@ fn share(reason: &Reason) -> String {
              it a CPU of its own"
         );
     }
+    if reason.is_root {
+        return match reason.culprits.first() {
+            Some(culprit) => format!("give {} a CPU limit, or move it", culprit.name),
+            None => "give the groups that it waits for a CPU limit".to_owned(),
+        };
+    }
     match &reason.settings.rivals {
         Some(Rivals { own, culprit }) => {
             let (step, first, second) = match culprit.1.value() > own.1.value() {
@@ -326,6 +332,14 @@ mod tests {
             words.ends_with(", or move one of them to another node"),
             "{words}"
         );
+    }
+
+    #[test]
+    fn the_root_group_has_no_weight_to_raise() {
+        let mut reason = reason(VerdictKind::HurtByNeighbour);
+        reason.is_root = true;
+        let words = "give b a CPU limit, or move it";
+        assert_eq!(advice(&reason).as_deref(), Some(words));
     }
 
     #[test]

@@ -88,6 +88,9 @@ export function siblings(a, b) {
   return { own: until(one), other: until(two) };
 }
 
+/** Matches the parents of unrelated groups. A low weight would slow down all of these. */
+const SHARED = /^\/(system\.slice|user\.slice|machine\.slice|kubepods|docker|lxc|init\.scope)/;
+
 /**
  * Returns the command that gives a culprit the lowest weight where it competes with its victim.
  * @param {Owner} culprit @param {Owner} victim @param {Cgroups} [cgroups]
@@ -98,6 +101,7 @@ export function weightAdvice(culprit, victim, cgroups) {
   if (!parts) return undefined;
   const path = parts.own;
   const is = path === culprit["process.linux.cgroup"] ? culprit.name : path;
+  if (is === path && SHARED.test(path)) return undefined;
   const words = `give ${is} the lowest CPU weight: it then yields to the others, and still uses a CPU that they leave`;
   const pod = culprit["k8s.pod.name"];
   if (pod) return { words: `lower the CPU request of ${culprit["k8s.namespace.name"] ?? ""}/${pod}: its weight follows it; or move it to another node` };

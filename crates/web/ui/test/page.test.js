@@ -307,6 +307,7 @@ test("a culprit gets the lowest weight where it competes with its victim", () =>
   assert.match(advice("/batch/job", "/shop/api", V2)?.words ?? "", /^give \/batch the lowest/);
   assert.match(advice("/batch/job", "/batch/api", V2)?.words ?? "", /^give job the lowest/);
   assert.equal(advice("/", "/shop", V2), undefined);
+  assert.equal(advice("/system.slice/b.service", "/shop", V2), undefined, "other services are in system.slice too");
 });
 
 test("a word is quoted for the shell", () => {
