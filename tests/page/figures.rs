@@ -65,10 +65,19 @@ fn zone_power_equals_the_api() {
     });
     click(&browser, "#tables tbody th button");
     support::wait_until("the pane has the power of its group", || {
-        let metered = text(&browser, ".pane").contains("W over the last interval");
+        let metered = text(&browser, ".pane").contains("W on average");
         metered && address(&browser).contains("owner=")
     });
     browser.press("\u{e00c}");
+    // Containers over the span, and cgroups over the last interval.
+    for tab in [1, 5] {
+        click(&browser, &format!("[role=tab]:nth-of-type({tab})"));
+        let powers = "return [...document.querySelectorAll('#tables td[data-title^=watts]')]\
+            .filter((it) => it.textContent.endsWith('W')).length";
+        support::wait_until("rows have their power", || {
+            browser.run(powers).as_u64() > Some(0)
+        });
+    }
     // Pauses to get a fixed span.
     browser.press("p");
     support::wait_until("the span stands in the address", || {

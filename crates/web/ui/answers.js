@@ -1,7 +1,7 @@
 // Interprets responses of the API for the panels. Draws nothing.
 
 import { quote } from "./advice.js";
-import { percent } from "./format.js";
+import { percent, watts } from "./format.js";
 import { keyOf } from "./state.js";
 import { classPlace } from "./words.js";
 
@@ -89,4 +89,13 @@ export function whyCommand(group, recorded, { from, to }) {
   if (!recorded) return `noctule why ${plainly}`;
   const at = new Date(Math.floor(from) * 1000).toISOString().replace(".000", "");
   return `noctule why ${plainly} --from DIR --at ${at} --for ${Math.max(1, Math.round(to - from))}s`;
+}
+
+/** Returns the watts of a row of a table over the last interval; "–" if they are not known.
+   @param {Record<string, any>} row @param {Record<string, any>[]} zones of the meters @param {number} seconds of the interval */
+export function wattsOf(row, zones, seconds) {
+  const joules = row["energy.joules"];
+  const counted = [...new Set(zones.filter((zone) => zone.in_total).map((zone) => zone.zone))];
+  if (!joules || !counted.length || zones.some((zone) => zone.still)) return "–";
+  return watts(counted.reduce((sum, zone) => sum + (joules[zone] ?? 0), 0) / seconds);
 }

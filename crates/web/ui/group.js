@@ -93,7 +93,7 @@ export function Pane({ history, group, events, node, health, state, set }) {
       <${Row} label="used">${group["cpu.seconds"] === undefined ? "nothing" : `${cpus(group["cpu.seconds"] / seconds)} on average`}<//>
       ${group["wait.seconds"] === undefined ? null : html`<${Row} label="waited">${threads(group["wait.seconds"] / seconds)} on average${because(group.causes)}<//>`}
       ${group["hurts.seconds"] > 0 ? html`<${Row} label="makes wait">${threads(group["hurts.seconds"] / seconds)} of others on average<//>` : null}
-      ${group["energy.watts"] === undefined ? null : html`<${Row} label="power">${watts(group["energy.watts"])} over the last interval${group["energy.is_model"] ? ", from the model in the configuration" : ""}<//>`}
+      ${group["energy.watts"] === undefined ? null : html`<${Row} label="power">${watts(group["energy.watts"])} on average${group["energy.is_model"] ? ", from the model in the configuration" : ""}<//>`}
       <${Settings} settings=${group.settings} quota=${group.hurt?.verdict.quota} recorded=${!!node?.recorded} />
     </dl>
     <${Parties} title="It waited for" rows=${group.culprits} seconds=${seconds} set=${set} />

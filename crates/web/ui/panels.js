@@ -6,7 +6,7 @@ import { Chart, borders } from "./chart.js";
 import { SLOTS, colorsOf } from "./colors.js";
 import { Grid, HeatMap } from "./heat.js";
 import { keptSpan, momentChoice } from "./lanes.js";
-import { NoWaits, Section } from "./section.js";
+import { NoWaits, Section, isModelled } from "./section.js";
 import { keyOf, nameIn } from "./state.js";
 import { NOTHING, isCollected, mean } from "./steps.js";
 import { bytes, clock, count, counted, cpus as inCpus, duration, fixed, percent, plain, countOf, shorten, threads, watts } from "./format.js";
@@ -247,12 +247,11 @@ export function Energy({ history, health, onZoom }) {
     const why = notMeasured(health, "energy");
     return why ? html`<${Section} title="Energy" id="energy"><p class="quiet">${why}</p><//>` : null;
   }
-  const isModel = history.energy.some((zone) => zone.source === "model");
   const label = (/** @type {{label: string, source: string}} */ zone) => (zone.source === "model" ? `${zone.label} (model)` : zone.label);
   const series = history.energy.map((zone, at) => ({ label: label(zone), values: zone.watts, color: `owner-${at % SLOTS}` }));
   return html`<${Section} title="Energy" id="energy">
     <${Chart} label="Power of each zone" history=${history} series=${series} unit=${watts} onZoom=${onZoom} />
-    ${isModel ? html`<p class="quiet">no meter: watts of the model in the configuration</p>` : null}
+    ${isModelled(history) ? html`<p class="quiet">no meter: watts of the model in the configuration</p>` : null}
   <//>`;
 }
 

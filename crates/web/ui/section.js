@@ -34,6 +34,9 @@ export function useReturnedFocus(part) {
   }, []);
 }
 
+/** Returns whether a model in the configuration replaces the meters. @param {import("./api.js").History} history */
+export const isModelled = (history) => !!history.energy?.every((zone) => zone.source === "model");
+
 /** Returns, as text, why waits have no figures. @param {import("./api.js").Doctor | null | undefined} health */
 export const noWaits = (health) => notMeasured(health, "cpu_waits") || "Waits were not measured in this span.";
 

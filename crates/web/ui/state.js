@@ -48,7 +48,16 @@ export const nameIn = (key) => key.replace(/^[0-9]*:/, "");
 /** Returns the keys by which the API can sort a table. Containers are sorted by their sums over the span.
    @param {string} table */
 export const sortsOf = (table) =>
-  table === "containers" ? ["cpu", "wait", "hurts", "name"] : ["cpu", "wait", "name", "preempted", "throttled", "page_reads", "page_writes"];
+  table === "containers" ? ["cpu", "wait", "hurts", "energy", "name"] : ["cpu", "wait", "name", "preempted", "throttled", "page_reads", "page_writes"];
+
+/** Writes a span for the address. @param {{from: number, to: number}} span */
+export const markOf = ({ from, to }) => `${Math.floor(from)}-${Math.ceil(to)}`;
+
+/** Reads a span from the address; null if it is none. @param {string} mark @returns {{from: number, to: number} | null} */
+export function spanIn(mark) {
+  const [from, to, ...rest] = mark.split("-").map(Number);
+  return !rest.length && from > 0 && from < to && to < 1e10 ? { from, to } : null;
+}
 
 /** Maximum length of a filter. The API accepts queries of 1024 bytes. */
 const MOST_FILTER_BYTES = 700;

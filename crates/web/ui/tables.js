@@ -1,9 +1,10 @@
 // Tables: containers over the whole span, and the other levels over the last interval.
 
 import { html, useEffect, useRef, useState } from "./ui.js";
+import { wattsOf } from "./answers.js";
 import { get } from "./api.js";
-import { Section, useReturnedFocus } from "./section.js";
-import { clock, count, duration, fixed, shorten } from "./format.js";
+import { Section, isModelled, useReturnedFocus } from "./section.js";
+import { clock, count, duration, fixed, shorten, watts } from "./format.js";
 import { TABLES, keyOf } from "./state.js";
 import { NOTHING, isCollected } from "./steps.js";
 import { causeLook, keyWords, kindLook } from "./words.js";
@@ -45,14 +46,18 @@ export const nameOf = (row) =>
 export const rowKey = (row) =>
   String(row.id ?? (row["process.pid"] === undefined ? nameOf(row) : `${row["process.pid"]}-${row["process.creation.time_unix_nano"]}`));
 
-/** @param {number} seconds of the span @returns {Column[]} */
-function overSpan(seconds) {
+/** The heading of a column of watts. @param {boolean} isModel */
+const wattsTitle = (isModel) => (isModel ? "watts (model)" : "watts");
+
+/** @param {number} seconds of the span @param {boolean} isModel @returns {Column[]} */
+function overSpan(seconds, isModel) {
   const part = (/** @type {string} */ key) => (/** @type {Row} */ row) => (row[key] === undefined ? "–" : fixed(row[key] / seconds));
   return [
     { title: "CPUs", sort: "cpu", number: true, cell: part("cpu.seconds") },
     { title: "over time", cell: (row) => html`<${Spark} values=${row.cpus} />` },
     { title: "threads waiting", sort: "wait", number: true, cell: part("wait.seconds") },
     { title: "makes wait", sort: "hurts", number: true, cell: part("hurts.seconds") },
+    { title: wattsTitle(isModel), sort: "energy", number: true, cell: (row) => (row["energy.watts"] === undefined ? "–" : watts(row["energy.watts"])) },
     { title: "most because of", cell: (row) => topCause(row.causes) },
     { title: "verdict", cell: (row) => (row.verdict ? verdictCell(row.verdict.kind) : "–") },
   ];
@@ -71,13 +76,14 @@ function verdictCell(kind) {
   return html`<span class="chip" style=${{ "--chip": `var(--${color})` }}></span>${words}`;
 }
 
-/** @param {number} seconds of the window @returns {Column[]} */
-function overInterval(seconds) {
+/** @param {number} seconds of the window @param {Row[]} zones of the meters @returns {Column[]} */
+function overInterval(seconds, zones) {
   const rate = (/** @type {string} */ key) => (/** @type {Row} */ row) => (row[key] === undefined ? "–" : count(row[key] / seconds));
   const share = (/** @type {string} */ key) => (/** @type {Row} */ row) => (row[key] === undefined ? "–" : fixed(row[key] / seconds));
   return [
     { title: "CPUs", sort: "cpu", number: true, cell: share("cpu.seconds") },
     { title: "threads waiting", sort: "wait", number: true, cell: share("wait.seconds") },
+    { title: wattsTitle(zones.every((zone) => zone.source === "model")), number: true, cell: (row) => wattsOf(row, zones, seconds) },
     { title: "preempted/s", sort: "preempted", number: true, cell: rate("switches.preempted") },
     { title: "throttled/s", sort: "throttled", number: true, cell: rate("switches.throttled") },
     { title: "pages read/s", sort: "page_reads", number: true, cell: rate("page_cache.reads") },
@@ -95,7 +101,7 @@ export function Tables({ history, table, recorded, open, setOpen, state, set }) 
   const all = spanned ? history.owners : table?.rows ?? [];
   const rows = all.slice(0, ROWS);
   const known = (/** @type {Column} */ column) => rows.some((row) => column.cell(row) !== "–");
-  const columns = (spanned ? overSpan(seconds) : overInterval(seconds)).filter(known);
+  const columns = (spanned ? overSpan(seconds, isModelled(history)) : overInterval(seconds, table?.energy?.zones ?? [])).filter(known);
   const end = recorded ? "of the recording" : "whatever the span";
   const note = spanned ? "over the span" : `over the last ${duration(seconds)}, ${end}`;
   const used = state.filter ? "no row matches the filter" : "nothing used the CPU";
