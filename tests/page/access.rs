@@ -40,6 +40,10 @@ fn open_everything(browser: &Browser) {
     support::wait_until("details are shown", || !text(browser, ".detail").is_empty());
     browser.press("?");
     support::wait_until("the keys are shown", || !text(browser, ".help").is_empty());
+    browser.press("a");
+    support::wait_until("spans are compared", || {
+        !text(browser, "#compare").is_empty()
+    });
 }
 
 fn check(agent: &Agent, name: &str) {
@@ -49,6 +53,7 @@ fn check(agent: &Agent, name: &str) {
     assert_open_to_all(&browser, &format!("{name}-opened"));
     assert_clean(&browser, agent);
     let browser = open(agent, "#table=processes&filter=no+such+name");
+    browser.press("e");
     assert_open_to_all(&browser, &format!("{name}-nothing"));
     assert_clean(&browser, agent);
 }

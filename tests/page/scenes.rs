@@ -177,6 +177,31 @@ fn recording_opens_on_all_of_it_with_its_worst_episode() {
     assert!(text(&browser, ".pane").contains("not in a recording"));
     assert!(text(&browser, "#now h2").contains("At "));
     browser.picture("recorded-episode");
+    // The whole recording is A, and the episode is B.
+    let press = |name: &str| {
+        let script = format!(
+            "[...document.querySelectorAll('nav button')].find((it) => it.textContent === '{name}').click()"
+        );
+        browser.run(&script);
+    };
+    press("all");
+    press("mark as A");
+    click(&browser, &lane);
+    support::wait_until("both spans are compared", || {
+        let compared = text(&browser, "#compare");
+        compared.contains("→") && compared.contains("noctule diff DIR@")
+    });
+    press("export");
+    let exported = text(&browser, ".export");
+    assert!(exported.contains("--to perfetto"), "{exported}");
+    assert!(exported.contains(&address(&browser)), "{exported}");
+    let picture = "const made = URL.createObjectURL; window.made = 0; \
+        URL.createObjectURL = (blob) => { window.made = blob.size; return made(blob); }; \
+        [...document.querySelectorAll('.export button')].find((it) => it.textContent.includes('PNG')).click()";
+    browser.run(picture);
+    support::wait_until("the picture is made", || {
+        browser.run("return window.made").as_u64() > Some(1000)
+    });
     assert_clean(&browser, &agent);
 }
 
@@ -226,6 +251,10 @@ fn an_oom_kill_is_listed_with_its_group_and_drawn() {
         !rows(&browser, "#events", &group).is_empty() && all.matches("OOM killed").count() == 1
     });
     browser.press("l");
+    click(&browser, "#events input[type=checkbox]");
+    support::wait_until("the address has the severity", || {
+        address(&browser).contains("severity=trouble")
+    });
     click(&browser, "#events tbody td button");
     support::wait_until("the time of an event leads there too", || {
         address(&browser).contains("from=")

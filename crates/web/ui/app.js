@@ -6,16 +6,20 @@ import { spanOf } from "./format.js";
 import { isCollected } from "./steps.js";
 import { Box } from "./crosshair.js";
 import { Episodes } from "./episodes.js";
+import { Compare } from "./compare.js";
+import { Export } from "./export.js";
 import { Pane } from "./group.js";
 import { Now } from "./headline.js";
 import { worstOf } from "./lanes.js";
 import { Cpu, Energy, Events, Health, Matrix, Waits } from "./panels.js";
 import { ROWS, Tables } from "./tables.js";
-import { SPANS, format, keyOf, nameIn, read, sortsOf, wholeSpan } from "./state.js";
+import { SPANS, format, keyOf, markOf, nameIn, read, sortsOf, spanIn, wholeSpan } from "./state.js";
 
 /** @typedef {import("./state.js").State} State */
 
 const STEPS = 150;
+/** Steps of each side of a comparison. A side starts at a multiple of a step. */
+const COMPARED = 60;
 /** Maximum number of CPUs shown as strips. */
 const STRIPS = 128;
 /** Features and memory change rarely. The page loads them once in this number of ticks. */
@@ -80,12 +84,15 @@ async function loadAll(state, /** @type {any} */ shown, /** @type {boolean} */ s
   const owner = history.waits?.of ?? idOf(everything, state.owner);
   // A group that is not in the history has no id, only a name.
   const of = { owner, filter: state.text || (owner === undefined ? nameIn(state.owner).slice(0, 200) : "") };
-  const events = await loadEvents({ ...span, ...of, kind: state.kind, limit: 200 });
+  const events = await loadEvents({ ...span, ...of, kind: state.kind, severity: state.severity, limit: 200 });
   const group = state.owner && owner !== undefined ? await get("group", { id: owner, ...(isLive(state) ? { seconds: state.seconds } : { from: state.from, to: state.to }), at: state.at }).catch(none) : null;
   const own = group ? await loadEvents({ ...span, limit: 8, owner }).catch(none) : null;
   const episodes = await get("episodes", {}).catch(none);
+  const mark = spanIn(state.mark);
+  const marked = mark ? await get("history", { ...mark, steps: COMPARED, owners: ROWS, pairs: 1 }) : null;
+  const compared = mark ? await get("history", { ...span, steps: COMPARED, owners: ROWS, pairs: 1 }) : null;
   const more = slow ? { health: await get("features"), node: await get("node") } : {};
-  return { history, everything, table, events, group, groupOf: state.owner, groupEvents: own?.rows ?? [], episodes, ...more };
+  return { history, everything, table, events, group, groupOf: state.owner, groupEvents: own?.rows ?? [], episodes, marked, compared, ...more };
 }
 
 /** Returns null for a refused request, so that the page leaves out its panel: a feature can be off.
@@ -116,8 +123,10 @@ const KEYS = [
   ["p", "pause, or go on"],
   ["← →", "earlier, later"],
   ["+ −", "zoom in, zoom out"],
+  ["a", "mark the span as A, to compare it with other spans"],
+  ["e", "export"],
   ["/", "filter"],
-  ["Esc", "close details and pane, then the end of the span, then live, or all of a recording"],
+  ["Esc", "close details, export and pane, then the end of the span, then live, or all of a recording"],
   ["?", "this help"],
 ];
 
@@ -127,6 +136,7 @@ function App() {
   const [error, setError] = useState("");
   const [connected, setConnected] = useState(true);
   const [help, setHelp] = useState(false);
+  const [exporting, setExporting] = useState(false);
   const [detail, setDetail] = useState(/** @type {import("./tables.js").Opened | null} */ (null));
   const latest = useRef({ state, shown, error, busy: false, again: false, count: 0, ticked: 0, newest: 0 });
   latest.current.state = state;
@@ -249,6 +259,9 @@ function App() {
   const recorded = shown.node?.recorded;
   const all = () => zoom(recorded.from_unix_nano / 1e9, recorded.to_unix_nano / 1e9);
   const pause = () => (isLive(state) ? span && zoom(span.from, span.to) : live());
+  // Both are at the same place.
+  const toggleHelp = () => (setExporting(false), setHelp(!help));
+  const toggleExport = () => (setHelp(false), setExporting(!exporting));
   useKeys({
     1: () => live(60),
     2: () => live(300),
@@ -259,10 +272,13 @@ function App() {
     ArrowRight: () => shift(0.5),
     "+": () => scale(0.5),
     "-": () => scale(2),
+    a: () => span && set({ mark: markOf(span) }),
+    e: () => toggleExport(),
     "/": () => document.getElementById("filter")?.focus(),
-    "?": () => setHelp((/** @type {boolean} */ on) => !on),
+    "?": () => toggleHelp(),
     Escape: () => {
       if (help) setHelp(false);
+      else if (exporting) setExporting(false);
       else if (detail) setDetail(null);
       else if (state.victim) set({ victim: "", culprit: "" });
       else if (state.owner) set({ owner: "" });
@@ -276,6 +292,7 @@ function App() {
   const trouble = error || (connected ? stands : NO_CONNECTION);
   const panel = { history, health: shown.health, state, set, onZoom: zoom };
   const whole = shown.history;
+  const mark = spanIn(state.mark);
   const kills = shown.episodes?.oom_kills ?? [];
   useEffect(() => {
     const hurt = whole?.now ? whole.now.rows.length + whole.now.more : 0;
@@ -296,7 +313,11 @@ function App() {
               ${isLive(state) ? (stands ? "stalled" : "live") : "paused"}
             </button>`}
         <span class="span">${span ? spanOf(span.from, span.to, recorded ? 0 : Date.now() / 1000) : ""}</span>
-        <button onClick=${() => setHelp(!help)} aria-expanded=${String(help)} aria-label="keys">?</button>
+        ${span
+          ? html`<button onClick=${() => set({ mark: markOf(span) })} title="compare other spans with this one">mark as A</button>
+              <button onClick=${toggleExport} aria-expanded=${String(exporting)}>export</button>`
+          : null}
+        <button onClick=${toggleHelp} aria-expanded=${String(help)} aria-label="keys">?</button>
       </nav>
     </header>
     ${trouble ? html`<p class="error" role="alert">${trouble}</p>` : null}
@@ -307,6 +328,7 @@ function App() {
           <p>Drag in a picture to zoom. The address holds what you see: a link shows it to others, as long as the agent remembers it.</p>
         </aside>`
       : null}
+    ${exporting && history ? html`<${Export} history=${history} node=${shown.node} recorded=${!!recorded} close=${() => setExporting(false)} />` : null}
     <div class=${state.owner ? "layout with-pane" : "layout"}>
       <main>
         ${history
@@ -315,6 +337,7 @@ function App() {
               ${isCollected(history)
                 ? html`
                     <${Now} ...${panel} node=${shown.node} kills=${kills} recorded=${!!recorded} />
+                    ${mark && shown.marked ? html`<${Compare} before=${shown.marked} after=${shown.compared} recorded=${!!recorded} set=${set} />` : null}
                     <${Cpu} ...${panel} top=${shown.everything.owners.slice().sort((/** @type {any} */ a, /** @type {any} */ b) => b["cpu.seconds"] - a["cpu.seconds"])} />
                     <${Waits} ...${panel} />
                     <${Matrix} ...${panel} />

@@ -289,6 +289,7 @@ export function Events({ history, events, ownerKey, state, set, onZoom }) {
       <label>kind <select value=${kind} onChange=${(/** @type {any} */ e) => set({ kind: e.target.value })}>
         ${kinds.map((one) => html`<option value=${one}>${one || "all"}</option>`)}
       </select></label>
+      ${" "}<label class="check"><input type="checkbox" checked=${state.severity === "trouble"} onChange=${(/** @type {any} */ e) => set({ severity: e.target.checked ? "trouble" : "" })} />only signs of trouble</label>
       ${" "}<label>text <input type="search" placeholder="command, group or text" value=${state.text} onInput=${(/** @type {any} */ e) => set({ text: e.target.value })} /></label>
       ${state.owner ? html` <span class="note">of <b>${shorten(nameIn(state.owner), 40)}</b></span> <button onClick=${() => set({ owner: "" })}>show all</button>` : null}
       ${events?.ignored ? html`<span class="note">${state.kind} is ignored: ${events.ignored}</span>` : null}

@@ -14,6 +14,8 @@
  * @property {string} filter
  * @property {string} kind of events
  * @property {string} text that events contain
+ * @property {string} severity of events: "" for all, or "trouble"
+ * @property {string} mark span A of a comparison (`markOf`); "" without a comparison
  */
 
 export const TABLES = ["containers", "pods", "units", "processes", "cgroups"];
@@ -33,6 +35,8 @@ export const USUAL = {
   filter: "",
   kind: "",
   text: "",
+  severity: "",
+  mark: "",
 };
 
 /**
@@ -96,13 +100,21 @@ export function read(hash, query = "") {
   state.seconds = Math.max(1, Math.round(number("seconds", MOST_SECONDS + 1) ?? USUAL.seconds));
   readSpan(state, number, ignore, given);
   state.at = number("at", LAST_SECOND);
-  for (const name of /** @type {const} */ (["owner", "victim", "culprit", "sort", "filter", "kind", "text"])) {
+  for (const name of /** @type {const} */ (["owner", "victim", "culprit", "sort", "filter", "kind", "text", "severity", "mark"])) {
     state[name] = given.get(name) ?? USUAL[name];
   }
   state.table = given.get("table") ?? USUAL.table;
   if (!TABLES.includes(state.table)) {
     ignore("table", `there are ${TABLES.join(", ")}`);
     state.table = USUAL.table;
+  }
+  if (!["", "trouble"].includes(state.severity)) {
+    ignore("severity", "there is trouble");
+    state.severity = USUAL.severity;
+  }
+  if (state.mark && !spanIn(state.mark)) {
+    ignore("mark", "must be two moments, the earlier one first");
+    state.mark = USUAL.mark;
   }
   if (!sortsOf(state.table).includes(state.sort)) {
     ignore("sort", `${state.table} have ${sortsOf(state.table).join(", ")}`);

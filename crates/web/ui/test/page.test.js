@@ -5,7 +5,7 @@ import test from "node:test";
 
 import { notMeasured, parseVisibly, stalled, ticks } from "../api.js";
 import { limitAdvice, limitCommand, quote, roundUp, siblings, weightAdvice } from "../advice.js";
-import { busyWords, grouped, partsOf, whyCommand } from "../answers.js";
+import { busyWords, grouped, partsOf, wattsOf, whyCommand } from "../answers.js";
 import { SLOTS, colorsOf } from "../colors.js";
 import {
   bytes,
@@ -29,7 +29,8 @@ import {
 import { choice, firstLanes, itemWords, lanesOf, momentChoice, nearest, neighbour, worst, worstOf } from "../lanes.js";
 import { gapsOf, isCollected, mean, roundTimes, summary } from "../steps.js";
 import { classPlace, kindLook, keyWords } from "../words.js";
-import { USUAL, format, keyOf, nameIn, read, wholeSpan } from "../state.js";
+import { changes, exportCommands } from "../spans.js";
+import { USUAL, format, keyOf, markOf, nameIn, read, spanIn, wholeSpan } from "../state.js";
 
 test("numbers look as in the tables of the terminal", () => {
   const cases = [
@@ -52,7 +53,7 @@ test("numbers look as in the tables of the terminal", () => {
 });
 
 test("the address restores the state and nothing else", () => {
-  const state = { ...USUAL, from: 1000, to: 1060, at: 1050.5, owner: keyOf(7, "a&b=c#d"), table: "pods", sort: "wait", filter: "x y", kind: "oom", text: "a=b" };
+  const state = { ...USUAL, from: 1000, to: 1060, at: 1050.5, owner: keyOf(7, "a&b=c#d"), table: "pods", sort: "wait", filter: "x y", kind: "oom", text: "a=b", severity: "trouble", mark: "5-9" };
   assert.deepEqual(read(format(state)), { state, ignored: [] });
   assert.equal(format(USUAL), "#");
   assert.deepEqual(read("#from=5&to=4&seconds=-3&table=none&other=1").state, USUAL);
@@ -71,6 +72,8 @@ test("an invalid part of the address is named, and the rest applies", () => {
     ["sort=hurts", [/^sort=hurts \(pods have/]],
     ["sort=cpu&sort=wait", [/^sort=cpu \(the first/]],
     ["colour=red", [/^colour=red \(there are seconds, /]],
+    ["severity=bad", [/^severity=bad \(there is trouble/]],
+    ["mark=9-5", [/^mark=9-5 \(must be two/]],
     [`filter=${"x".repeat(800)}`, [/^filter=x{39}… \(too long\)/]],
     [`text=${"x".repeat(800)}`, [/^text=x{39}… \(too long\)/]],
   ];
@@ -455,4 +458,26 @@ test("a time axis has round times with room for labels", () => {
   assert.deepEqual(roundTimes(1003, 1063, 320), [1005, 1020, 1035, 1050]);
   assert.deepEqual(roundTimes(1003, 1063, 10), []);
   assert.deepEqual(roundTimes(1000, 1600, 400), [1080, 1200, 1320, 1440, 1560]);
+});
+
+test("two spans are compared by their means", () => {
+  const side = (/** @type {any[]} */ owners, waits = {}) =>
+    /** @type {any} */ ({ covered_seconds: [2, null, 2], owners: owners.map(([id, cpu, wait]) => ({ id, name: `g${id}`, "cpu.seconds": cpu, "wait.seconds": wait })), waits });
+  const before = side([[1, 4, 0], [2, 2, 2], [4, 1, 1]]);
+  const after = side([[1, 2, 0], [3, 8, 4], [4, 1, 1]]);
+  const expected = [["g3", 0, 2, 1], ["g2", 0.5, 0, 0], ["g1", 1, 0.5, 0]];
+  assert.deepEqual(changes(before, after).map(({ name, a, b }) => [name, a.cpus, b.cpus, b.waiting]), expected);
+  assert.deepEqual(spanIn(markOf({ from: 10.4, to: 20.2 })), { from: 10, to: 21 });
+  for (const mark of ["", "5", "9-5", "1-2-3", "a-b", "1-1e11"]) assert.equal(spanIn(mark), null, mark);
+  assert.ok(exportCommands({ from: 0.5, to: 60 }).every(({ command }) => command.endsWith("--at 1970-01-01T00:00:00Z --for 60s")));
+});
+
+test("the watts of a row are the sum of the outermost zones", () => {
+  const zone = (/** @type {string} */ kind, /** @type {boolean} */ counted, still = false) => ({ zone: kind, in_total: counted, still });
+  const row = { "energy.joules": { package: 6, core: 4, dram: 2 } };
+  const zones = [zone("package", true), zone("package", true), zone("core", false), zone("dram", true)];
+  assert.equal(wattsOf(row, zones, 2), "4.00W");
+  assert.equal(wattsOf(row, [...zones, zone("psys", false, true)], 2), "–", "a meter stands still");
+  assert.equal(wattsOf({}, zones, 2), "–");
+  assert.equal(wattsOf(row, [], 2), "–");
 });
