@@ -244,6 +244,10 @@ fn an_oom_kill_is_listed_with_its_group_and_drawn() {
     support::wait_until("the address has its moment", || {
         address(&browser).contains("from=")
     });
+    support::wait_until("the pane says what happened", || {
+        let pane = text(&browser, ".pane");
+        pane.contains("OOM kill at") && pane.contains("memory limit 32.0MiB")
+    });
     // The list contains only the group's events, and a click on the time of an event also selects
     // that moment.
     support::wait_until("only its kills are listed", || {

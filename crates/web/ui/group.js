@@ -5,7 +5,7 @@ import { html, useEffect, useRef } from "./ui.js";
 import { partsOf, whyCommand } from "./answers.js";
 import { adviceFor, Command, Kind, Try } from "./headline.js";
 import { GroupName, noWaits, useReturnedFocus } from "./section.js";
-import { clock, cpuNumbers, cpus, fixed, noVerdict, percent, shorten, threads, watts } from "./format.js";
+import { bytes, clock, cpuNumbers, cpus, fixed, noVerdict, percent, shorten, threads, watts } from "./format.js";
 import { nameIn } from "./state.js";
 import { causeLook, classLook } from "./words.js";
 
@@ -80,6 +80,7 @@ export function Pane({ history, group, events, node, health, state, set }) {
   const command = whyCommand(group, !!node?.recorded, span);
   const parts = group.account ? partsOf(group.account) : [];
   return frame(html`
+    <${Killed} kills=${events.filter((event) => event["event.name"] === "oom.kill")} />
     ${group.hurt
       ? html`<p><${Kind} kind=${group.hurt.verdict.kind} />:${" "}${group.hurt.verdict.reason}, since ${clock(group.hurt.since_unix_nano / NANO)}.</p>
           <${Try} advice=${adviceFor(group.hurt, history, node)} />`
@@ -107,6 +108,22 @@ export function Pane({ history, group, events, node, health, state, set }) {
       : null}
     ${command ? html`<h3>${state.from === null || node?.recorded ? "The same in a terminal" : "What it does now, in a terminal"}</h3><p><${Command} command=${command} /></p>` : null}
   `);
+}
+
+/** The last OOM kill of the group. @param {{kills: Record<string, any>[]}} props in order of time */
+function Killed({ kills }) {
+  const last = kills[kills.length - 1];
+  if (!last) return null;
+  const more = kills.length > 1 ? `, one of ${kills.length}` : "";
+  const { "memory.rss_bytes": used, "memory.limit_bytes": limit } = last;
+  const words = [
+    last["process.executable.name"] ?? "a process",
+    ...(used === undefined ? [] : [`${bytes(used)} resident`]),
+    limit === undefined ? "the machine had no memory left" : `memory limit ${bytes(limit)}`,
+  ];
+  const advice = limit === undefined ? "find out which groups need the memory, and give them limits" : "raise the memory limit, or find out why the group needs more";
+  return html`<p class="kills"><span class="mark kill">✕</span> <b>OOM kill</b> at ${clock(last.time_unix_nano / NANO)}${more}: ${words.join(", ")}.</p>
+    <${Try} advice=${[{ words: advice }]} />`;
 }
 
 /** A verdict without details. @param {{verdict?: {kind: string}, at: string, none: string}} props `none` is why there is no verdict */
