@@ -34,7 +34,7 @@ const OLD_READS: usize = 16;
 const AGAIN: u64 = 32;
 
 /// A mounted cgroup hierarchy.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Mounted {
     version: CgroupVersion,
     groups: GroupFiles,
@@ -45,6 +45,18 @@ impl Mounted {
     pub fn new((version, mount): (CgroupVersion, PathBuf)) -> Self {
         let groups = GroupFiles::new(mount);
         Self { version, groups }
+    }
+
+    /// Returns the resident memory of a group and its descendants, in bytes: anonymous pages and
+    /// mapped pages of files. Returns `None` without the memory controller.
+    pub(crate) fn resident_bytes(&self, path: &str) -> Option<u64> {
+        let keys = match self.version {
+            CgroupVersion::V2 => ["anon", "file_mapped"],
+            CgroupVersion::V1 => ["total_rss", "total_mapped_file"],
+        };
+        let stat = self.groups.text(path, "memory.stat")?;
+        let [anonymous, mapped] = keys.map(|key| value(&stat, key));
+        Some(anonymous?.saturating_add(mapped?))
     }
 }
 

@@ -7,10 +7,11 @@ use std::fs;
 use std::os::fd::BorrowedFd;
 use std::path::{Path, PathBuf};
 
-use noctule_model::{Asleep, AsleepThreads, CpuWeight, RealTime, ThreadRoom};
+use noctule_model::{Asleep, AsleepThreads, CpuWeight, RealTime, Rivals, ThreadRoom};
 use rustix::fs::{CWD, Dir, Mode, OFlags, openat};
 
 use crate::group_files::GroupFiles;
+use crate::memory::Mounted;
 use crate::quotas::Quota;
 
 /// Maximum number of threads whose allowed CPUs are read.
@@ -26,6 +27,8 @@ pub struct SettingFiles {
     /// Root directory of the mounts of `proc` and `sys`.
     root: PathBuf,
     groups: GroupFiles,
+    /// The hierarchy with the memory controller, if figures of memory are wanted.
+    memory: Option<Mounted>,
 }
 
 pub type CpuNumbers = BTreeSet<u32>;
@@ -81,7 +84,40 @@ impl SettingFiles {
         Self {
             root: root.to_owned(),
             groups: GroupFiles::new(mount.to_owned()),
+            memory: None,
         }
+    }
+
+    /// Adds the hierarchy with the memory controller.
+    #[must_use]
+    pub fn with_memory(self, memory: Option<Mounted>) -> Self {
+        Self { memory, ..self }
+    }
+
+    /// Returns the resident memory of a group and its descendants, in bytes. Returns `None` for the
+    /// root, whose figure would include all groups.
+    pub fn resident_bytes(&self, path: &str) -> Option<u64> {
+        let memory = self.memory.as_ref().filter(|_| path != "/")?;
+        memory.resident_bytes(path)
+    }
+
+    /// Returns the resident memory of a process, in bytes. Pages that processes share are included
+    /// in each of them.
+    pub fn resident_bytes_of(&self, pid: u32) -> Option<u64> {
+        let text = fs::read_to_string(self.root.join(format!("proc/{pid}/statm"))).ok()?;
+        let pages: u64 = text.split(' ').nth(1)?.parse().ok()?;
+        Some(pages.saturating_mul(rustix::param::page_size() as u64))
+    }
+
+    /// Returns the siblings at which the paths of a group and its culprit diverge, with their
+    /// weights. Returns `None` if one path contains the other.
+    pub fn rivals(&self, own: &str, culprit: &str) -> Option<Rivals> {
+        let (own, culprit) = siblings(own, culprit)?;
+        let with_weight = |path: &str| Some((path.to_owned(), self.weight(path)?));
+        Some(Rivals {
+            own: with_weight(own)?,
+            culprit: with_weight(culprit)?,
+        })
     }
 
     /// Returns the CPU weight of the group relative to its siblings. Returns `None` for the root, and if the controller
@@ -349,8 +385,26 @@ fn last_run_ns(file: &Path) -> Option<u64> {
     Some(ms * 1_000_000 + ns)
 }
 
+/// Returns the paths of the siblings at which two groups diverge, or `None` if one group contains
+/// the other.
+fn siblings<'a>(a: &'a str, b: &'a str) -> Option<(&'a str, &'a str)> {
+    let same = a.split('/').zip(b.split('/'));
+    let common: usize = same
+        .take_while(|(a, b)| a == b)
+        .map(|(a, _)| a.len() + 1)
+        .sum();
+    let until = |path: &'a str| {
+        let rest = path.get(common..).filter(|rest| !rest.is_empty())?;
+        let end = rest.find('/').map_or(path.len(), |at| common + at);
+        Some(&path[..end])
+    };
+    Some((until(a)?, until(b)?))
+}
+
 #[cfg(test)]
 mod tests {
+    use noctule_kernel::CgroupVersion;
+
     use super::*;
     use crate::testing::hierarchy;
 
@@ -525,5 +579,42 @@ mod tests {
         let before = times("cpu  9 0 0 9 0 0 0 0 0 0\ncpu0 10 0 0 50 0 0 0 0 9 0\nintr 5\n");
         let after = times("cpu0 35 0 0 115 10 0 0 0 40 0\ncpu1 1 0 0 1 0 0 0 0 0 0\n");
         assert_eq!(after.idle_since(&before), [(0, 0.75)]);
+    }
+
+    #[test]
+    fn groups_share_where_their_paths_part() {
+        let cases = [
+            ("/a/b", "/a/c/d", Some(("/a/b", "/a/c"))),
+            ("/web", "/batch/job", Some(("/web", "/batch"))),
+            ("/a", "/ab", Some(("/a", "/ab"))),
+            ("/a/b", "/a", None),
+            ("/", "/a", None),
+        ];
+        for (a, b, expected) in cases {
+            assert_eq!(siblings(a, b), expected, "{a} {b}");
+        }
+    }
+
+    #[test]
+    fn resident_memory_of_a_group_has_no_figure_at_the_root() {
+        let root = tempfile::tempdir().expect("a folder");
+        let statistics = [
+            (CgroupVersion::V1, "total_rss 4096\ntotal_mapped_file 512\n"),
+            (CgroupVersion::V2, "anon 4096\nfile 9\nfile_mapped 512\n"),
+        ];
+        for (version, stat) in statistics {
+            for folder in [root.path().to_owned(), root.path().join("a")] {
+                fs::create_dir_all(&folder).expect("a folder");
+                fs::write(folder.join("memory.stat"), stat).expect("a file");
+            }
+            let files = SettingFiles::new(root.path(), root.path());
+            assert_eq!(files.resident_bytes("/a"), None, "no controller");
+            let mounted = Mounted::new((version, root.path().to_owned()));
+            let files = files.with_memory(Some(mounted));
+            assert_eq!(files.resident_bytes("/a"), Some(4608));
+            assert_eq!(files.resident_bytes("/"), None);
+        }
+        let files = SettingFiles::new(Path::new("/"), Path::new("/"));
+        assert!(files.resident_bytes_of(std::process::id()) > Some(0));
     }
 }

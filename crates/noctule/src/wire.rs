@@ -14,12 +14,13 @@ use std::time::{Duration, Instant};
 use anyhow::Result;
 use noctule_analysis::{Attribution, LearnedIdle, Missing, Rollup, Selection};
 use noctule_collect::{
-    CgroupLife, CpuSource, EventSource, Memory, Meters, Moment, Pressures, Quotas, Rooms,
+    CgroupLife, CpuSource, EventSource, Memory, Meters, Moment, Mounted, Pressures, Quotas, Rooms,
     SettingFiles,
 };
 use noctule_identity::Registry;
 use noctule_kernel::{
-    Accounting, CpuSlots, Disks, Error, ErrorKind, Events, Facts, LoadedEvents, Plan, beside,
+    Accounting, CpuSlots, Disks, Error, ErrorKind, Events, Facts, Hierarchy, LoadedEvents, Plan,
+    beside,
 };
 use noctule_model::{
     Batch, CgroupEvent, CgroupId, Event, EventKind, EventKinds, Feature, FeatureId, FeatureState,
@@ -325,7 +326,8 @@ impl Pipeline {
 
     /// Returns access to the kernel's files with the settings of groups.
     pub(crate) fn setting_files(&self) -> SettingFiles {
-        SettingFiles::new(Path::new("/"), &self.cgroup_mount)
+        let memory = Hierarchy::mount_of(&self.proc, "memory").map(Mounted::new);
+        SettingFiles::new(Path::new("/"), &self.cgroup_mount).with_memory(memory)
     }
 
     /// Returns an error with the reason if the feature is off.

@@ -16,7 +16,7 @@ mod table;
 mod terminal;
 mod text;
 
-pub use state::{About, Moment, Options, View};
+pub use state::{About, Files, Moment, NoFiles, Options, View};
 pub use terminal::{End, Recorded, Run, replay, run};
 
 #[cfg(test)]

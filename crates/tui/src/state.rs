@@ -10,24 +10,24 @@ pub(crate) mod travel;
 use std::collections::HashSet;
 use std::time::Duration;
 
-use noctule_model::{Batch, Level};
+use noctule_model::{Batch, Level, Reason};
 use noctule_text::{clock, escape};
 use ratatui::layout::Size;
 
 use self::keys::{Action, Mode, Pointer, Press};
 use self::layout::{Areas, Wanted};
-pub use self::options::{About, Options, View};
+pub use self::options::{About, Files, NoFiles, Options, View};
 pub use self::travel::Moment;
 use self::travel::{Fresh, Place, Travel};
 use crate::data::Data;
 use crate::data::commands::Commands;
 use crate::data::history::LENGTH;
 use crate::data::level::{self, Key, LEVELS};
-use crate::data::waits;
+use crate::data::waits::{self, LastVerdict};
 use crate::table::columns::{self, COLUMNS};
 use crate::table::headline::{Headline, headline};
 use crate::table::lines::{self, Branch, Line, Wish};
-use crate::table::{Charged, Facts};
+use crate::table::{Charged, Facts, Item};
 
 /// Maximum length of the filter, in characters.
 const MAX_FILTER: usize = 128;
@@ -71,7 +71,7 @@ pub(crate) struct App {
     pub(crate) color: bool,
     /// Whether the terminal can show only ASCII.
     pub(crate) ascii: bool,
-    about: About,
+    pub(crate) about: About,
     /// Time between two batches.
     pub(crate) interval: Duration,
     /// Difference between local time and UTC; see [`Options`].
@@ -205,7 +205,7 @@ impl App {
             Input::Batch(batch) => {
                 self.shown.push(*batch);
                 for detail in self.detail.iter_mut().chain(&mut self.beside) {
-                    detail.about = (self.about.0)(&detail.line.item.row);
+                    detail.about = self.about.0.about(&detail.line.item.row);
                 }
             }
             Input::Place(fresh) => {
@@ -235,6 +235,7 @@ impl App {
                 .and_then(|w| w.energy.as_ref())
                 .map_or_else(Default::default, |energy| Charged::new(&energy.kinds)),
             nominal_hertz: window.and_then(|w| w.node.nominal_hertz),
+            has_files: self.about.0.exist() && !self.is_tree(),
         }
     }
 
@@ -307,7 +308,17 @@ impl App {
 
     /// Returns the headline of the overview.
     pub(crate) fn verdict(&self) -> Headline {
-        headline(&self.shown, self.level(), &self.commands)
+        headline(&self.shown, self.level(), |last, level| {
+            self.reason(last, level)
+        })
+    }
+
+    /// Explains a verdict, with the commands behind it and the weights of the group and its culprit.
+    pub(crate) fn reason(&self, last: &LastVerdict, level: Level) -> Reason {
+        let mut reason = self.commands.complete(last.reason(level), level);
+        let paths = last.row().paths();
+        reason.settings.rivals = paths.and_then(|(own, culprit)| self.about.0.rivals(own, culprit));
+        reason
     }
 
     /// Returns the lines of the headline on a screen of this size. The flag of a line is true if
@@ -465,7 +476,7 @@ impl App {
         if let Some(line) = self.lines.get(self.selected().unwrap_or(0)) {
             self.selected = Some(line.item.key.clone());
             self.detail = Some(Detail {
-                about: (self.about.0)(&line.item.row),
+                about: self.about.0.about(&line.item.row),
                 line: line.clone(),
                 gone: false,
             });
@@ -514,9 +525,25 @@ impl App {
         self.hold_detail();
         self.hold_beside();
         let areas = self.areas();
+        self.look_up(areas.body.height.into());
         let all = (self.pane_height)(self, areas.pane.width);
         let hidden = all.saturating_sub(usize::from(areas.pane.height));
         self.scroll = self.scroll.min(hidden);
+    }
+
+    /// Reads the files of the rows on a page of this height. In a tree, a row stands for its
+    /// descendants, so it has no such facts.
+    fn look_up(&mut self, page: usize) {
+        let (level, is_tree) = (self.level(), self.is_tree());
+        let shown = self.lines.iter_mut().skip(self.offset).take(page);
+        for line in shown.filter(|_| !is_tree && self.view == View::Overview) {
+            let Item { row, .. } = &line.item;
+            let (user, bytes) = (
+                self.about.0.user(row),
+                self.about.0.resident_bytes(row, level),
+            );
+            (line.item.user, line.item.resident_bytes) = (user, bytes);
+        }
     }
 
     /// Rebuilds the list of rows.

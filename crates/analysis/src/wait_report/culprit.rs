@@ -35,6 +35,14 @@ impl WaitReportRow {
         })
     }
 
+    /// Returns the paths of the group and of its main culprit, if both have one.
+    pub fn paths(&self) -> Option<(&str, &str)> {
+        match &self.party {
+            Party::Group(owner) => Some((&owner.path, self.rival()?)),
+            _ => None,
+        }
+    }
+
     /// Returns how long the row waited for the main culprit, in nanoseconds.
     pub fn main_culprit_ns(&self) -> Option<u64> {
         let main = self.main_culprit()?;

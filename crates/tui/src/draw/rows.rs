@@ -1,7 +1,7 @@
 //! Draws the rows of the table.
 
 use noctule_model::FeatureId;
-use noctule_text::WAIT_SCALE;
+use noctule_text::{WAIT_SCALE, bytes};
 use ratatui::Frame;
 use ratatui::style::Style;
 use ratatui::text::{Line as Text, Span};
@@ -158,6 +158,19 @@ fn row(
                 let value = text::shorten(&value(facts, &line.item), place.width);
                 spans.push(Span::styled(
                     text::pad(&value, place.width, Align::Left),
+                    base,
+                ));
+            }
+            Cell::User => {
+                let user = line.item.user.as_deref().unwrap_or("-");
+                let user = text::pad(&text::shorten(user, place.width), place.width, Align::Left);
+                spans.push(Span::styled(user, base));
+            }
+            Cell::Memory => {
+                let bytes = line.item.resident_bytes.map(bytes);
+                let bytes = bytes.unwrap_or_else(|| "-".to_owned());
+                spans.push(Span::styled(
+                    text::pad(&bytes, place.width, Align::Right),
                     base,
                 ));
             }

@@ -175,7 +175,7 @@ fn verdict(
     ));
     first.push_span(Span::styled(about, palette.faint));
     let mut lines = vec![first];
-    let reason = app.commands.complete(last.reason(app.level()), app.level());
+    let reason = app.reason(last, app.level());
     let mut because = noctule_text::sentence(&reason);
     for fact in noctule_text::facts(&reason) {
         because.push_str(&format!("; {fact}"));

@@ -5,17 +5,49 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use noctule_analysis::{Row, Selection, Thresholds};
-use noctule_model::Level;
+use noctule_model::{Level, Rivals};
 
 use crate::state::travel::Moment;
 pub use crate::table::View;
 
-/// Returns labelled facts about a row that only files contain, such as the limits of a group or the
-/// command line of a process.
-#[derive(Clone)]
-pub struct About(pub Arc<Ask>);
+/// Facts that only the files of the running machine contain. A recording has none.
+pub trait Files: Send + Sync {
+    /// Returns whether there are such files.
+    fn exist(&self) -> bool {
+        false
+    }
 
-type Ask = dyn Fn(&Row) -> Vec<(&'static str, String)> + Send + Sync;
+    /// Returns labelled facts about a row that the user opened, such as the limits of a group or
+    /// the command line of a process.
+    fn about(&self, _: &Row) -> Vec<(&'static str, String)> {
+        Vec::new()
+    }
+
+    /// Returns the user of a row's process, escaped for a terminal.
+    fn user(&self, _: &Row) -> Option<String> {
+        None
+    }
+
+    /// Returns the resident memory of a row, in bytes.
+    fn resident_bytes(&self, _: &Row, _: Level) -> Option<u64> {
+        None
+    }
+
+    /// Returns the weights by which a group shares the CPU with its culprit, given both paths.
+    fn rivals(&self, _own: &str, _culprit: &str) -> Option<Rivals> {
+        None
+    }
+}
+
+/// No files, as for a recording.
+#[derive(Clone, Copy, Debug)]
+pub struct NoFiles;
+
+impl Files for NoFiles {}
+
+/// Access to the files.
+#[derive(Clone)]
+pub struct About(pub Arc<dyn Files>);
 
 impl fmt::Debug for About {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -43,7 +75,7 @@ pub struct Options {
     /// Returns the local time zone's offset from UTC in seconds, at a moment in nanoseconds since
     /// 1970.
     pub utc_offset: fn(u64) -> i32,
-    /// Called when the user opens a row, and again with each batch.
+    /// Called for the rows on the screen, with each batch.
     pub about: About,
     /// Parses a moment of a recording that the user typed.
     pub moment: Moment,

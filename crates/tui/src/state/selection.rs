@@ -91,7 +91,7 @@ impl App {
             .filter(|it| it.line.item.key == line.item.key);
         let about = known.map(|known| known.about);
         self.beside = Some(Detail {
-            about: about.unwrap_or_else(|| (self.about.0)(&line.item.row)),
+            about: about.unwrap_or_else(|| self.about.0.about(&line.item.row)),
             line: line.clone(),
             gone: false,
         });

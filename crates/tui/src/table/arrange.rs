@@ -131,6 +131,8 @@ impl Sum {
             mean: self.mean,
             waited: node.item.waited.clone(),
             command: node.item.command.clone(),
+            user: None,
+            resident_bytes: None,
         }
     }
 }

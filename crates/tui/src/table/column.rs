@@ -4,7 +4,7 @@ use std::cmp::Ordering;
 use std::sync::Arc;
 
 use noctule_analysis::{KindReport, Row};
-use noctule_model::{Joules, Level, Measured, ZoneKind};
+use noctule_model::{EnergySource, Joules, Level, Measured, ZoneKind};
 
 use crate::data::level::{self, Key};
 use crate::data::waits::Waited;
@@ -31,13 +31,25 @@ impl View {
 /// The kinds of energy zone whose energy is attributed to rows. The value is `true` for an
 /// outermost kind, which no other kind contains.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Charged([Option<bool>; ZoneKind::ALL.len()]);
+pub(crate) struct Charged {
+    kinds: [Option<bool>; ZoneKind::ALL.len()],
+    /// Whether the energy comes from the model in the configuration instead of a meter.
+    is_model: bool,
+}
 
 impl Charged {
     /// Collects the kinds of a window.
     pub(crate) fn new(kinds: &[KindReport]) -> Self {
         let of = |kind| kinds.iter().find(|it| it.kind == kind).map(|it| it.root);
-        Self(ZoneKind::ALL.map(of))
+        Self {
+            kinds: ZoneKind::ALL.map(of),
+            is_model: kinds.iter().all(|it| it.source == EnergySource::Model),
+        }
+    }
+
+    /// Returns whether a model in the configuration replaces the meters.
+    pub(crate) const fn is_model(&self) -> bool {
+        self.is_model
     }
 
     /// Returns whether energy of that kind is attributed to rows.
@@ -59,7 +71,7 @@ impl Charged {
     }
 
     fn kinds(&self) -> impl Iterator<Item = (ZoneKind, bool)> + '_ {
-        let kinds = ZoneKind::ALL.into_iter().zip(self.0);
+        let kinds = ZoneKind::ALL.into_iter().zip(self.kinds);
         kinds.filter_map(|(kind, root)| Some((kind, root?)))
     }
 }
@@ -79,6 +91,8 @@ pub(crate) struct Facts {
     pub(crate) charged: Charged,
     /// Frequency of the reference cycles.
     pub(crate) nominal_hertz: Option<u64>,
+    /// Whether the files of rows are read: live, and not in a tree.
+    pub(crate) has_files: bool,
 }
 
 /// A row, with values that the table adds to it.
@@ -94,6 +108,10 @@ pub(crate) struct Item {
     pub(crate) waited: Option<Arc<Waited>>,
     /// The busiest command of the group, in the overview; empty if unknown.
     pub(crate) command: String,
+    /// The user of the process, if the files of the row were read.
+    pub(crate) user: Option<String>,
+    /// Resident memory, if the files of the row were read.
+    pub(crate) resident_bytes: Option<u64>,
 }
 
 /// A column of the table.
@@ -121,6 +139,11 @@ pub(crate) enum Cell {
     /// The name, with the guides of the tree.
     Name,
     Text(fn(&Facts, &Item) -> String),
+    /// The user of a process, by which rows cannot be sorted, because only rows on the screen have
+    /// one.
+    User,
+    /// Resident memory. Rows cannot be sorted by it for the same reason.
+    Memory,
     /// The graph of the last minute, which is sorted by average.
     Minute,
     /// The histogram of wait lengths, by which rows cannot be sorted.
@@ -166,7 +189,7 @@ impl Column {
             Cell::Name => SortKey::Text(level::name(&item.row, facts.level).to_lowercase()),
             Cell::Text(text) => SortKey::Text(text(facts, item).to_lowercase()),
             Cell::Minute => SortKey::Number(f64::from(item.mean)),
-            Cell::Lengths | Cell::Causes => SortKey::Number(0.0),
+            Cell::Lengths | Cell::Causes | Cell::User | Cell::Memory => SortKey::Number(0.0),
             Cell::Verdict => SortKey::Number(figures::severity(item)),
             Cell::Number(value, _) => SortKey::Number(value(facts, item).unwrap_or(-1.0)),
         }
@@ -181,12 +204,15 @@ impl Column {
 
     /// Returns whether rows can be sorted by the column.
     pub(crate) fn sorts(&self) -> bool {
-        !matches!(self.cell, Cell::Lengths | Cell::Causes)
+        !matches!(
+            self.cell,
+            Cell::Lengths | Cell::Causes | Cell::User | Cell::Memory
+        )
     }
 
     pub(crate) fn align(&self) -> Align {
         match self.cell {
-            Cell::Number(..) => Align::Right,
+            Cell::Number(..) | Cell::Memory => Align::Right,
             _ => Align::Left,
         }
     }

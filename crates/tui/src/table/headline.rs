@@ -1,10 +1,9 @@
 //! The first lines of the overview: the worst verdict in plain words.
 
-use noctule_model::{FeatureId, Level, VerdictKind};
+use noctule_model::{FeatureId, Level, Reason, VerdictKind};
 use noctule_text::{advice, escape, sentence};
 
 use crate::data::Data;
-use crate::data::commands::Commands;
 use crate::data::waits::{self, LastVerdict};
 use crate::text::{keep_start, wrap};
 
@@ -20,8 +19,12 @@ pub(crate) struct Headline {
 }
 
 /// Returns the headline for the groups of a level. Processes have no verdicts, so the headline
-/// names their containers.
-pub(crate) fn headline(data: &Data, level: Level, commands: &Commands) -> Headline {
+/// names their containers. `reason` explains a verdict.
+pub(crate) fn headline(
+    data: &Data,
+    level: Level,
+    reason: impl Fn(&LastVerdict, Level) -> Reason,
+) -> Headline {
     let calm = |words: &str| Headline {
         words: words.to_owned(),
         advice: None,
@@ -33,7 +36,7 @@ pub(crate) fn headline(data: &Data, level: Level, commands: &Commands) -> Headli
     let level = waits::level(level);
     let hurt = data.waits.hurt(level);
     match hurt.split_first() {
-        Some((worst, others)) => of_worst(worst, others, level, commands),
+        Some((worst, others)) => of_worst(worst, &reason(worst, level), others, level),
         None if data.waits.is_judged() => calm("No group is hurt."),
         None => calm("Measuring: the first verdict follows."),
     }
@@ -41,11 +44,10 @@ pub(crate) fn headline(data: &Data, level: Level, commands: &Commands) -> Headli
 
 fn of_worst(
     worst: &LastVerdict,
+    reason: &Reason,
     others: &[&LastVerdict],
     level: Level,
-    commands: &Commands,
 ) -> Headline {
-    let reason = commands.complete(worst.reason(level), level);
     let culprit = |last: &LastVerdict| Some(last.row().verdict.culprit.as_ref()?.key(level));
     let by = culprit(worst);
     let same = others.iter().filter(|it| by.is_some() && culprit(it) == by);
@@ -59,8 +61,8 @@ fn of_worst(
     };
     let name = worst.row().party.name(level);
     Headline {
-        words: escape(&format!("{name}: {}.", sentence(&reason))) + &rest,
-        advice: advice(&reason).map(|advice| escape(&format!("Try: {advice}"))),
+        words: escape(&format!("{name}: {}.", sentence(reason))) + &rest,
+        advice: advice(reason).map(|advice| escape(&format!("Try: {advice}"))),
         kind: reason.kind,
     }
 }

@@ -193,6 +193,8 @@ fn flat(data: &Data, level: Level, row: &Arc<Row>) -> Line {
             row: row.clone(),
             waited: None,
             command: String::new(),
+            user: None,
+            resident_bytes: None,
         },
     }
 }
@@ -210,6 +212,8 @@ fn waited(waited: &Arc<Waited>, level: Level) -> Line {
             mean: 0.0,
             waited: Some(waited.clone()),
             command: String::new(),
+            user: None,
+            resident_bytes: None,
         },
     }
 }

@@ -163,6 +163,8 @@ fn node(data: &Data, level: Level, row: Arc<Row>) -> Node {
             row,
             waited: None,
             command: String::new(),
+            user: None,
+            resident_bytes: None,
         },
     }
 }

@@ -3,11 +3,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use noctule_analysis::{Selection, Thresholds};
+use noctule_analysis::{Row, Selection, Thresholds};
 use noctule_model::{
     Batch, Blame, BlameRow, Cause, CgroupId, CgroupRow, Comm, Container, ContainerRole, Counter,
-    Counters, CpuRow, Feature, FeatureId, FeatureState, Group, Histogram, Level, Measured, Node,
-    Owner, Pod, ProcessId, ProcessRow, Runtime, WaitRow, Waiting,
+    Counters, CpuRow, CpuWeight, Feature, FeatureId, FeatureState, Group, Histogram, Level,
+    Measured, Node, Owner, Pod, ProcessId, ProcessRow, Rivals, Runtime, WaitRow, Waiting,
 };
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;
@@ -18,7 +18,7 @@ use ratatui::style::{Color, Modifier};
 
 use crate::draw::{self, pane};
 use crate::state::keys::Press;
-use crate::state::{About, Options, View};
+use crate::state::{About, Files, Options, View};
 use crate::state::{App, Input};
 
 /// Length of a tick in nanoseconds.
@@ -290,6 +290,43 @@ fn owner(id: CgroupId, path: &str) -> Owner {
     owner
 }
 
+/// Fixed facts about rows.
+struct MadeUp;
+
+impl Files for MadeUp {
+    fn about(&self, row: &Row) -> Vec<(&'static str, String)> {
+        match &row.process {
+            Some(_) => vec![("command", "made up --for tests".to_owned())],
+            None => vec![("CPU weight", "100".to_owned())],
+        }
+    }
+}
+
+/// [`MadeUp`], and files for the columns of the overview.
+pub(crate) struct WithColumns;
+
+impl Files for WithColumns {
+    fn exist(&self) -> bool {
+        true
+    }
+
+    fn user(&self, row: &Row) -> Option<String> {
+        row.process.as_ref().map(|_| "www-data".to_owned())
+    }
+
+    fn resident_bytes(&self, row: &Row, _: Level) -> Option<u64> {
+        (row.owner.path != "/").then_some(19_500_000)
+    }
+
+    fn rivals(&self, own: &str, culprit: &str) -> Option<Rivals> {
+        let with = |path: &str, weight| (path.to_owned(), CpuWeight::Weight(weight));
+        Some(Rivals {
+            own: with(own, 100),
+            culprit: with(culprit, 800),
+        })
+    }
+}
+
 /// Returns options with fixed facts about rows.
 pub(crate) fn options(level: Level) -> Options {
     Options {
@@ -301,10 +338,7 @@ pub(crate) fn options(level: Level) -> Options {
         interval: Duration::from_nanos(TICK),
         hostname: "bat-1".into(),
         utc_offset: |_| 2 * 3600,
-        about: About(Arc::new(|row| match &row.process {
-            Some(_) => vec![("command", "made up --for tests".to_owned())],
-            None => vec![("CPU weight", "100".to_owned())],
-        })),
+        about: About(Arc::new(MadeUp)),
         moment: |text, _| text.parse().map_err(|_| "not a number".to_owned()),
         ascii: false,
         color: true,

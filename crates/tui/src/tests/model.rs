@@ -210,6 +210,7 @@ fn columns_fill_the_width_and_leave_in_order_of_priority() {
             charged: Charged::new(&kinds),
             measured: noctule_model::Counter::all().collect(),
             nominal_hertz: None,
+            has_files: true,
         };
         let mut before = 0;
         for width in 0..300 {

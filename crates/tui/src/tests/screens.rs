@@ -1,13 +1,14 @@
 //! Golden screens. `NOCTULE_BLESS=1 cargo test -p noctule-tui` rewrites them; then review the diff.
 
 use std::path::Path;
+use std::sync::Arc;
 
 use noctule_model::{Cause, FeatureId, FeatureState, Level, Loss};
 use ratatui::style::Color;
 
-use super::fixture::{Fake, app, colours, feed, press, screen, terminal};
+use super::fixture::{Fake, WithColumns, app, colours, feed, press, screen, terminal};
 use super::{energy, waits};
-use crate::state::App;
+use crate::state::{About, App};
 
 /// A screen: its name and size, the level, the node, and the keys pressed.
 struct Case {
@@ -146,6 +147,10 @@ const CASES: &[Case] = &[
     case("overview-200x45", (200, 45), Level::Container, waits::contended, "a Down Down"),
     case("overview-120x30", (120, 30), Level::Container, waits::contended, "a"),
     case("overview-80x24", (80, 24), Level::Container, waits::contended, "a Down"),
+    case("overview-files-200x16", (200, 16), Level::Container, with_files, "a"),
+    case("overview-files-120x16", (120, 16), Level::Container, with_files, "a"),
+    case("overview-files-process-120x16", (120, 16), Level::Process, with_files, "a"),
+    case("overview-energy-250x16", (250, 16), Level::Container, energy::metered, "a"),
     case("overview-40x10", (40, 10), Level::Container, waits::contended, "a"),
     case("overview-20x5", (20, 5), Level::Container, waits::contended, "a Space"),
     case("overview-process-120x24", (120, 24), Level::Process, busy, "a"),
@@ -298,6 +303,11 @@ fn busy_ascii(app: App) -> App {
 
 fn energy_ascii(app: App) -> App {
     in_ascii(energy::metered(app))
+}
+
+fn with_files(mut app: App) -> App {
+    app.about = About(Arc::new(WithColumns));
+    waits::contended(app)
 }
 
 fn waits_ascii(app: App) -> App {

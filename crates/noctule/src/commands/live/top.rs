@@ -9,9 +9,9 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, Result, bail};
 use noctule_analysis::{Row, Selection};
 use noctule_collect::SettingFiles;
-use noctule_model::{Batch, CpuWeight, Level, Loss};
+use noctule_model::{Batch, CpuWeight, Level, Loss, Rivals};
 use noctule_text::cpu_numbers;
-use noctule_tui::{About, View};
+use noctule_tui::{About, Files, View};
 
 use crate::args::{By, TopArgs};
 use crate::commands::shared::window;
@@ -70,10 +70,12 @@ pub(super) fn run(args: &TopArgs, config: &Config) -> Result<u8> {
         joined()?;
         bail!("the collecting thread ended during startup");
     };
-    let about = About(Arc::new(about(
-        &files,
-        CommandLines::new(config.events.args),
-    )));
+    let commands = CommandLines::new(config.events.args);
+    let about = About(Arc::new(RowFiles {
+        files,
+        users: Users::new(Some(commands)),
+        commands,
+    }));
     let options = options(args, config, selection, about);
     let shown = noctule_tui::run(batches, &options, &stop);
     stop.store(true, Ordering::Relaxed);
@@ -114,31 +116,35 @@ pub(super) fn options(
     }
 }
 
-/// Reads details of a row from files: the limits of a group, or the command line and user of a
-/// process.
-fn about(
-    files: &SettingFiles,
+/// The files of this machine that describe rows.
+struct RowFiles {
+    files: SettingFiles,
+    users: Users,
     commands: CommandLines,
-) -> impl Fn(&Row) -> Vec<(&'static str, String)> + use<> {
-    let (files, users) = (files.clone(), Users::new(Some(commands)));
-    move |row| {
+}
+
+impl Files for RowFiles {
+    fn exist(&self) -> bool {
+        true
+    }
+
+    fn about(&self, row: &Row) -> Vec<(&'static str, String)> {
         let mut facts = Vec::new();
-        if let Some(process) = row.process.as_ref().filter(|process| !process.exited) {
-            let pid = process.id.pid;
-            let command = commands.line_or_name(pid);
+        if let Some(pid) = living(row) {
+            let command = self.commands.line_or_name(pid);
             facts.extend(command.map(|line| ("command", line)));
-            facts.extend(users.of(pid).map(|user| ("user", user)));
-            let allowed = files.allowed(&[pid]);
+            facts.extend(self.users.of(pid).map(|user| ("user", user)));
+            let allowed = self.files.allowed(&[pid]);
             facts.extend(allowed.map(|cpus| ("may run on", cpu_numbers(&Vec::from_iter(cpus)))));
             return facts;
         }
         let path = &row.owner.path;
-        if let Some(limit) = files.limit(path) {
+        if let Some(limit) = self.files.limit(path) {
             facts.push(("CPU limit", noctule_text::cpus(limit)));
         }
-        if files.idle(path) == Some(true) {
+        if self.files.idle(path) == Some(true) {
             facts.push(("CPU weight", "idle (cpu.idle=1)".to_owned()));
-        } else if let Some(weight) = files.weight(path) {
+        } else if let Some(weight) = self.files.weight(path) {
             let name = match weight {
                 CpuWeight::Weight(_) => "CPU weight",
                 CpuWeight::Shares(_) => "CPU shares",
@@ -146,9 +152,9 @@ fn about(
             let words = format!("{} (default {})", weight.value(), weight.usual());
             facts.push((name, words));
         }
-        let allowed = files.allowed(&files.processes(path));
+        let allowed = self.files.allowed(&self.files.processes(path));
         facts.extend(allowed.map(|cpus| ("may run on", cpu_numbers(&Vec::from_iter(cpus)))));
-        if let Some(pressure) = files.pressure(path) {
+        if let Some(pressure) = self.files.pressure(path) {
             let words = "of the last 10 s with a task waiting for a CPU (PSI)";
             facts.push((
                 "pressure",
@@ -157,6 +163,27 @@ fn about(
         }
         facts
     }
+
+    fn user(&self, row: &Row) -> Option<String> {
+        self.users.of(living(row)?)
+    }
+
+    fn resident_bytes(&self, row: &Row, level: Level) -> Option<u64> {
+        match level {
+            Level::Process => self.files.resident_bytes_of(living(row)?),
+            _ => self.files.resident_bytes(&row.owner.path),
+        }
+    }
+
+    fn rivals(&self, own: &str, culprit: &str) -> Option<Rivals> {
+        self.files.rivals(own, culprit)
+    }
+}
+
+/// Returns the pid of a row's process, if the process has not ended.
+fn living(row: &Row) -> Option<u32> {
+    let process = row.process.as_ref()?;
+    (!process.exited).then_some(process.id.pid)
 }
 
 fn feed(

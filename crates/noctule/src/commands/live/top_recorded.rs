@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, Result, ensure};
 use noctule_model::Batch;
 use noctule_tape::{Batches, Damage, Span, Stretch, Tape};
-use noctule_tui::{About, Recorded, Run};
+use noctule_tui::{About, NoFiles, Recorded, Run};
 
 use super::top;
 use crate::args::{Names, TopArgs};
@@ -29,7 +29,7 @@ pub(crate) fn run(folder: &Path, args: &TopArgs, config: &Config) -> Result<u8> 
     let host = &shown.tape.segments()[0].meta().host;
     // Files of this machine are not read, because they describe current groups and processes rather
     // than the recorded ones.
-    let nothing = About(Arc::new(|_| Vec::new()));
+    let nothing = About(Arc::new(NoFiles));
     let options = noctule_tui::Options {
         interval: shown.interval(),
         hostname: host.clone(),

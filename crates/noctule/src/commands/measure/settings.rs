@@ -6,7 +6,7 @@ use std::path::Path;
 use noctule_analysis::{Party, Report, WaitReport, WaitReportRow, busiest};
 use noctule_collect::{CpuNumbers, CpuTimes, SettingFiles, ThreadTimes};
 use noctule_model::{
-    Affinity, Asleep, AsleepThreads, IdleGroup, Level, RealTime, Rivals, Settings, VerdictKind,
+    Affinity, Asleep, AsleepThreads, IdleGroup, Level, RealTime, Settings, VerdictKind,
 };
 
 /// Maximum number of groups whose settings are read. Further groups get no sentence about settings.
@@ -72,7 +72,7 @@ impl Observed {
         Settings {
             rivals: row
                 .rival()
-                .and_then(|rival| self.rivals(&owner.path, rival)),
+                .and_then(|rival| self.files.rivals(&owner.path, rival)),
             affinity: affinity.map(|cpus| Affinity {
                 idle: idlest(&meanwhile.idle, &cpus),
                 cpus: cpus
@@ -129,15 +129,6 @@ impl Observed {
             above: (idle != own).then(|| idle.to_owned()),
         })
     }
-
-    fn rivals(&self, own: &str, culprit: &str) -> Option<Rivals> {
-        let (own, culprit) = siblings(own, culprit)?;
-        let with_weight = |path: &str| Some((path.to_owned(), self.files.weight(path)?));
-        Some(Rivals {
-            own: with_weight(own)?,
-            culprit: with_weight(culprit)?,
-        })
-    }
 }
 
 /// Activity of the whole machine in the window.
@@ -153,22 +144,6 @@ struct Meanwhile<'a> {
 fn idlest(idle: &[(u32, f64)], cpus: &CpuNumbers) -> Option<(u32, f64)> {
     let others = idle.iter().filter(|(cpu, _)| !cpus.contains(cpu));
     others.copied().max_by(|a, b| a.1.total_cmp(&b.1))
-}
-
-/// Returns the paths of the siblings at which two groups diverge, or `None` if one group contains
-/// the other.
-fn siblings<'a>(a: &'a str, b: &'a str) -> Option<(&'a str, &'a str)> {
-    let same = a.split('/').zip(b.split('/'));
-    let common: usize = same
-        .take_while(|(a, b)| a == b)
-        .map(|(a, _)| a.len() + 1)
-        .sum();
-    let until = |path: &'a str| {
-        let rest = path.get(common..).filter(|rest| !rest.is_empty())?;
-        let end = rest.find('/').map_or(path.len(), |at| common + at);
-        Some(&path[..end])
-    };
-    Some((until(a)?, until(b)?))
 }
 
 #[cfg(test)]
@@ -198,20 +173,6 @@ mod tests {
         for (own, rival, expected) in cases {
             let idle = observed.idle_group(own, rival);
             assert_eq!(idle, expected, "{own} {rival:?}");
-        }
-    }
-
-    #[test]
-    fn groups_share_where_their_paths_part() {
-        let cases = [
-            ("/a/b", "/a/c/d", Some(("/a/b", "/a/c"))),
-            ("/web", "/batch/job", Some(("/web", "/batch"))),
-            ("/a", "/ab", Some(("/a", "/ab"))),
-            ("/a/b", "/a", None),
-            ("/", "/a", None),
-        ];
-        for (a, b, expected) in cases {
-            assert_eq!(siblings(a, b), expected, "{a} {b}");
         }
     }
 }
