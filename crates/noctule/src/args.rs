@@ -93,7 +93,13 @@ pub(crate) enum Command {
 /// are on; if its output is not a terminal, which are off and why. Ends cleanly on SIGINT and
 /// SIGTERM. With a recording (--from), serves the page, the API, and /metrics as of the recording's
 /// end.
+///
+/// Examples:
+///   noctule run
+///   noctule run --tape /var/log/noctule/tape
+///   noctule run --from /var/log/noctule/tape --at 03:00
 #[derive(Debug, ClapArgs)]
+#[command(verbatim_doc_comment)]
 pub(crate) struct RunArgs {
     /// Address and port to listen on; :PORT means 127.0.0.1:PORT [default: 127.0.0.1:9470]
     #[arg(long, value_name = "ADDRESS:PORT", value_parser = address)]
@@ -159,7 +165,14 @@ pub(crate) struct MeasureArgs {
 ///
 /// With a COMMAND: runs it, and reports the usage of the command and all its descendants until it
 /// ended. The command's output is left untouched; the table goes to standard error at the end.
+///
+/// Examples:
+///   noctule stat --for 10s
+///   noctule stat nginx.service --by process
+///   noctule stat --by command
+///   noctule stat -- make -j8
 #[derive(Debug, ClapArgs)]
+#[command(verbatim_doc_comment)]
 pub(crate) struct StatArgs {
     /// Level of a row [default: container; with a COMMAND: process]
     #[arg(long, value_name = "LEVEL")]
@@ -183,7 +196,13 @@ pub(crate) struct StatArgs {
 /// and active energy, and charges the active energy to the processes that used it. With a COMMAND:
 /// runs it, and reports the energy of the command and all its descendants until it ended. Fails if
 /// there is no meter.
+///
+/// Examples:
+///   noctule energy --for 30s
+///   noctule energy --by pod
+///   noctule energy -- make -j8
 #[derive(Debug, ClapArgs)]
+#[command(verbatim_doc_comment)]
 pub(crate) struct EnergyArgs {
     /// Level of a row [default: container; with a COMMAND: process]
     #[arg(long, value_name = "LEVEL")]
@@ -208,7 +227,14 @@ pub(crate) struct EnergyArgs {
 /// neighbours, own threads, kernel threads), the groups that had the CPU meanwhile, and a verdict.
 /// With a COMMAND: runs it, and reports the waits of the command and all its descendants until it
 /// ended.
+///
+/// Examples:
+///   noctule waits --for 30s
+///   noctule waits shop/cart-7d9f --blocked
+///   noctule waits --from /var/log/noctule/tape --at 03:10
+///   noctule waits -- make -j8
 #[derive(Debug, ClapArgs)]
+#[command(verbatim_doc_comment)]
 pub(crate) struct WaitsArgs {
     /// Level of a row
     #[arg(long, value_name = "LEVEL", default_value = "container",
@@ -277,7 +303,13 @@ pub(crate) struct WhyArgs {
 /// switches back. Press ? for all keys, q to quit. In a recording
 /// (--from), left and right move by batch, `[` and `]` by minute, g goes to a time, p plays, and v
 /// goes to the next moment at which a group was hurt.
+///
+/// Examples:
+///   noctule top
+///   noctule top nginx.service --by process
+///   noctule top --from /var/log/noctule/tape --at 03:10
 #[derive(Debug, ClapArgs)]
+#[command(verbatim_doc_comment)]
 pub(crate) struct TopArgs {
     /// Initial level of a row [default: container; with --cpu or --energy: process]
     #[arg(long, value_name = "LEVEL")]
@@ -309,7 +341,14 @@ pub(crate) struct TopArgs {
 /// Prints one line for each event. Filters run in the kernel where possible. With a COMMAND: runs
 /// it, and reports its events and those of all its descendants until it ends. The command's output
 /// is left untouched.
+///
+/// Examples:
+///   noctule events --for 10s
+///   noctule events nginx.service --kind process,oom
+///   noctule events --container web --json
+///   noctule events -- make
 #[derive(Debug, ClapArgs)]
+#[command(verbatim_doc_comment)]
 pub(crate) struct EventsArgs {
     /// Kinds of events; signal, dns and udp only on request [default: process,tcp,oom, or file if
     /// only files are selected]
@@ -558,7 +597,12 @@ pub(crate) struct ProbesArgs {
 /// Lists each feature as on, degraded or off, with the reason and a remedy. Loads and
 /// attaches everything for a moment, because only loading shows what works. With `[otlp]`, sends
 /// empty requests to the receiver and shows its answers, except with --json.
+///
+/// Examples:
+///   noctule doctor
+///   noctule doctor --json
 #[derive(Debug, ClapArgs)]
+#[command(verbatim_doc_comment)]
 pub(crate) struct DoctorArgs {
     /// One JSON object instead of the table
     #[arg(long)]
@@ -566,14 +610,23 @@ pub(crate) struct DoctorArgs {
 }
 
 /// Print a completion script for a shell
+///
+/// Examples:
+///   noctule completions bash > /etc/bash_completion.d/noctule
 #[derive(Debug, ClapArgs)]
+#[command(verbatim_doc_comment)]
 pub(crate) struct CompletionsArgs {
     /// Name of the shell
     pub(crate) shell: clap_complete::Shell,
 }
 
 /// Print the manual page, or write all pages into a folder
+///
+/// Examples:
+///   noctule man | man -l -
+///   noctule man /usr/local/share/man/man1
 #[derive(Debug, ClapArgs)]
+#[command(verbatim_doc_comment)]
 pub(crate) struct ManArgs {
     /// Folder for noctule.1 and one page for each command
     pub(crate) folder: Option<PathBuf>,

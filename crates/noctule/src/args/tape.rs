@@ -36,7 +36,12 @@ pub(crate) struct RecordArgs {
 }
 
 /// Inspect or export a recording
+///
+/// Examples:
+///   noctule tape info incident
+///   noctule tape export incident --to perfetto -o night.pftrace
 #[derive(Debug, ClapArgs)]
+#[command(verbatim_doc_comment)]
 pub(crate) struct TapeArgs {
     #[command(subcommand)]
     pub(crate) command: TapeCommand,
@@ -53,7 +58,11 @@ pub(crate) enum TapeCommand {
 /// Prints one line for each start of the recorder. `missing` counts batches that were dropped
 /// because the disk was too slow. Reads everything and verifies the checksums: the exit status is 1
 /// if anything is damaged.
+///
+/// Examples:
+///   noctule tape info incident
 #[derive(Debug, ClapArgs)]
+#[command(verbatim_doc_comment)]
 pub(crate) struct TapeInfoArgs {
     /// Folder of the recording, or of one segment of it
     #[arg(value_name = "DIR")]

@@ -18,6 +18,12 @@ const MEMBERS: usize = 3;
 const CPUS: usize = 8;
 const HOLDERS: usize = 3;
 const WORTH_A_WORD: f64 = 0.01;
+/// Minimum share of the waits behind others for a culprit whose processes are listed.
+const WITH_PROCESSES: f64 = 0.05;
+/// Minimum share of the waits for a cause to be listed. Smaller shares are shown as 0.0%.
+const LEAST_CAUSE: f64 = 0.0005;
+/// The label of the causes.
+const CAUSES: &str = "causes";
 /// Minimum share of the threads' time for a class of blocked time to be listed.
 const SHOWN: f64 = 0.001;
 /// Explains the figures of culprits and of their processes.
@@ -44,6 +50,10 @@ pub(crate) fn draw(why: &Why, paint: Paint) -> String {
         let lines = text::fold(&(label.clone() + words), paint.width(), LABEL);
         let words = lines.join("\n");
         let words = words.strip_prefix(&label).unwrap_or(&words);
+        let words = match label.trim_end() {
+            CAUSES => coloured(words, paint),
+            _ => words.to_owned(),
+        };
         out.push_str(&format!("{}{words}\n", paint.dim(&label)));
     };
     if why.report.measured.has_blocked() {
@@ -80,7 +90,7 @@ pub(crate) fn draw(why: &Why, paint: Paint) -> String {
     if why.steps.len() > 1 {
         line("timeline", &course(why));
     }
-    line("causes", &causes(row));
+    line(CAUSES, &causes(row));
     for (index, process) in why.processes.iter().enumerate() {
         line(first("processes", index), &process_line(process, room));
     }
@@ -135,8 +145,10 @@ fn culprits(
                 continue;
             }
         }
-        line("behind", &behind(&culprit.party, culprit.blame.wait_ns));
-        for process in processes {
+        let wait_ns = culprit.blame.wait_ns;
+        line("behind", &behind(&culprit.party, wait_ns));
+        let is_main = wait_ns as f64 >= WITH_PROCESSES * row.others_ns() as f64;
+        for process in processes.iter().filter(|_| is_main) {
             let room = room.map(|room| room.saturating_sub(2));
             line("", &format!("  {}", process_line(process, room)));
         }
@@ -276,7 +288,7 @@ fn causes(row: &WaitReportRow) -> String {
     let shown = Cause::ALL
         .into_iter()
         .map(|cause| (cause, row.wait_ns[cause as usize]))
-        .filter(|(_, ns)| *ns > 0);
+        .filter(|(_, ns)| *ns > 0 && *ns as f64 >= LEAST_CAUSE * total as f64);
     let words: Vec<String> = shown
         .map(|(cause, ns)| format!("{} {} {}", cause.name(), duration(ns), share(ns, total)))
         .collect();
@@ -284,6 +296,14 @@ fn causes(row: &WaitReportRow) -> String {
         true => "it did not wait".to_owned(),
         false => words.join(", "),
     }
+}
+
+/// Gives the names of causes their colours. Colours are added after the text was folded.
+fn coloured(words: &str, paint: Paint) -> String {
+    Cause::ALL.iter().fold(words.to_owned(), |words, &cause| {
+        let name = paint.tone(Tone::Cause(cause), cause.name());
+        words.replacen(&format!("{} ", cause.name()), &format!("{name} "), 1)
+    })
 }
 
 /// Describes a process. On a terminal the line is shortened, because a command line can be very
