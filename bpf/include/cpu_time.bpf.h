@@ -43,9 +43,9 @@ static __always_inline struct cpu_slot *running_slot(struct task_struct *task)
 }
 
 /*
- * Returns CLOCK_MONOTONIC minus the scheduler's clock on the CPU of `slot`, or 0 if unknown. A CPU
- * without a recent switch has an outdated offset. The offset of this CPU is then used, because it
- * has just switched to the reader.
+ * Returns CLOCK_MONOTONIC minus the scheduler's clock on the CPU of `slot`, or 0 if unknown. If
+ * that CPU has not switched recently, its offset is outdated. The offset of the current CPU, which
+ * has just switched to the reader, is then used instead.
  */
 static __always_inline __u64 offset_of(struct cpu_slot *slot, __u64 now)
 {

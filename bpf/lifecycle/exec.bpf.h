@@ -23,8 +23,8 @@ struct {
 } exec_scratch SEC(".maps");
 
 /*
- * Writes the path of the executable. For a script that is the interpreter, and the script is an
- * argument.
+ * Writes the path of the executable. For a script, this is the path of the interpreter, and the
+ * script is among the arguments.
  */
 static __always_inline __u32 add_path(struct exec_scratch *made, struct path_buffer *path,
 				      struct task_struct *task)

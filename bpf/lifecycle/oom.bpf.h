@@ -160,10 +160,10 @@ static __always_inline bool was_killed(struct task_struct *task)
 }
 
 /*
- * Removes the record that the OOM killer chose the process. The exit program records a kill before
- * it looks for the victim. The victim program records the victim before it looks for the kill. At
- * least one of the two programs sees the record of the other, and the program that removes the
- * record of the victim reports the kill.
+ * Removes the record that the OOM killer chose the process. The program at exit first records the
+ * kill and then looks for the victim. The program at mark_victim first records the victim and then
+ * looks for the kill. At least one of the two programs therefore finds the record of the other, and
+ * the program that removes the record of the victim reports the kill.
  */
 static __always_inline bool take_victim(struct task_struct *task, struct victim *taken)
 {

@@ -10,8 +10,8 @@
 enum {
 	/*
 	 * A snapshot charges the elapsed time of a wait in progress, if that time is at least this
-	 * long. If it is shorter, the sums of its thread fall short of the elapsed time by up to
-	 * this much.
+	 * long. A shorter wait is not charged yet, so the sums of a thread can be too small by up
+	 * to this much.
 	 */
 	LEAST_OPEN_NS = 100000,
 };
@@ -74,10 +74,10 @@ static __always_inline __u64 length_of(const struct open *it, const struct task_
  * least `least`. The caller adds the shares to the sums of the group and the process. Returns NULL
  * if there is nothing to charge.
  *
- * The run queue is not locked, so the thread can get its CPU meanwhile. In that case the claim is
- * returned. If the thread gets its CPU in the few nanoseconds between two instructions of the
- * switch program, the elapsed time is charged twice. The next waits of the thread are then charged
- * less by that amount.
+ * The run queue is not locked, so the thread can get its CPU meanwhile. In that case the amount
+ * that was added to `ahead` is subtracted again. If the thread gets its CPU in the few nanoseconds
+ * between two instructions of the switch program, the elapsed time is charged twice. The next waits
+ * of the thread are then charged less by that amount.
  */
 static __always_inline struct division *divide_open(struct task_struct *task,
 						    struct task_account *account, __u32 number,

@@ -33,7 +33,10 @@ enum {
 	EPOCHS = 64,
 	/* Number of runners per epoch. */
 	SHARES = 6,
-	/* Minimum length of an epoch. EPOCHS long epochs last longer than an interval. */
+	/*
+	 * Minimum length of an epoch. A full ring of long epochs covers at least 1.28 s, which is
+	 * more than the default interval between snapshots.
+	 */
 	SHORT_EPOCH_NS = 2500000,
 	LONG_EPOCH_NS = 20000000,
 };
@@ -241,7 +244,7 @@ __noinline int fold_epoch(__u32 cpu)
 	return 0;
 }
 
-/* Adds a slice, which is not the newest, to the newest epoch. */
+/* Adds a slice other than the newest one to the newest epoch. */
 __noinline int fold_slice(__u32 cpu, __u64 index)
 {
 	struct past *past = bpf_map_lookup_elem(&pasts, &cpu);
@@ -297,9 +300,9 @@ static __always_inline void note_epoch(struct past *past, __u64 clock)
 
 /*
  * Begins a slice. If the runner already had the CPU, its slice continues, unless interrupts or the
- * host took much time from it. Such time is charged only to waits at that time. If the kernel
- * accounts interrupt time, nearly every slice loses a little time to interrupts, and that time is
- * divided evenly.
+ * host took much time from it. A long interruption is thus charged only to the waits that it
+ * overlaps. If the kernel accounts interrupt time, nearly every slice loses a little time to
+ * interrupts. That time is spread evenly over the slice.
  */
 static __always_inline void begin_slice(struct past *past, __u32 cpu, runner runner,
 					const struct moment *now)

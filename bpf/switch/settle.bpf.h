@@ -441,8 +441,8 @@ static __always_inline struct task_account *moved_account(struct task_struct *ta
 }
 
 /*
- * First step of settling a moved thread. Its wait until now belongs to the old group, and is kept
- * in the division slot `number`.
+ * First step of settling a moved thread. The wait of the thread up to now belongs to the old group,
+ * and is kept in the division slot `number`.
  */
 static __always_inline void divide_moved(struct task_struct *task, __u32 number)
 {

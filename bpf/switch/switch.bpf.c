@@ -176,9 +176,9 @@ int BPF_PROG(process_free, struct task_struct *task)
 
 /*
  * Separate functions leave nothing on the caller's stack. Each round of the walk then starts in an
- * identical verifier state, which needs a tenth of the instructions. They use atomic operations.
- * For older kernels user space can remove atomic operations only from programs, so the older
- * program below does not call these functions.
+ * identical verifier state, which needs a tenth of the instructions. The functions use atomic
+ * operations, which user space must remove for older kernels. It can remove them from programs, but
+ * not from functions, so the program for older kernels below does not call these two.
  */
 static __noinline void divide_moved_thread(struct task_struct *thread)
 {

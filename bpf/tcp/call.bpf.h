@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * Data that only the system calls themselves show, on kernels with fexit. A connect that fails
- * before anything is sent (no route, no port) changes no state. The process that accepts a
+ * before anything is sent (no route, no free port) changes no state. The process that accepts a
  * connection is known only at accept. If the kernel skipped the program of a state change, connect
  * also shows the process that connects.
  */

@@ -104,7 +104,7 @@ static __always_inline void adopt_without_file(struct sock *sk, struct tcp_sock 
 	owner = above ? &above->process : NULL;
 	if (!owner && !sk->sk_socket) {
 		owner = bpf_map_lookup_elem(&listeners, &key);
-		/* A remaining connection that its process has already closed. */
+		/* No process to charge, or a connection that its process has already closed. */
 		if (!owner || state == TCP_SYN_SENT || has_sent_end(state))
 			return;
 		flags |= SOCKET_ACCEPTED;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * Ownership of accounts. The account of an incoming connection starts as a copy of the listener's
- * account and later becomes the connection's own. Two programs can see the same end at the same
- * time, but only one of them can claim it.
+ * account and later becomes the connection's own. Two programs can see the end of a connection at
+ * the same time, but only one of them can claim it.
  */
 #ifndef NOCTULE_TCP_OWNER_BPF_H
 #define NOCTULE_TCP_OWNER_BPF_H

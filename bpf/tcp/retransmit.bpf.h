@@ -13,7 +13,8 @@
 const volatile bool has_retransmit_error = false;
 
 /*
- * A buffer can hold several segments, which the device, or the kernel right before it, separates.
+ * A buffer can hold several segments. The device splits them, or the kernel does so just before it
+ * passes the buffer to the device.
  */
 static __always_inline __u32 segments_of(const struct sk_buff *buffer)
 {

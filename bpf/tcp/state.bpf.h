@@ -28,7 +28,7 @@ static __always_inline bool connects_are_seen(const struct sock *sk)
 
 	if (socket->skc_family != AF_INET6 || v6_connects_are_seen)
 		return calls_are_seen;
-	/* To a mapped address the IPv6 function connects through the IPv4 function. */
+	/* The IPv6 function connects to a mapped address through the IPv4 function. */
 	if (bpf_core_field_exists(socket->skc_v6_daddr))
 		bpf_probe_read_kernel(peer, sizeof(peer), &socket->skc_v6_daddr);
 	return calls_are_seen && is_mapped(peer);

@@ -23,7 +23,10 @@ struct {
 	__type(value, __u8);
 } with_flows SEC(".maps");
 
-/* Sockets with flows that were closed since user space last looked, with the time. */
+/*
+ * Sockets that had flows and were closed since user space last looked, each with the time of the
+ * close.
+ */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, 1); /* set at load */
