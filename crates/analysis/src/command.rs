@@ -60,7 +60,7 @@ const BUSY: f64 = 0.01;
 
 impl WaitReport {
     /// Names the busiest kernel threads, and the busiest commands of the root group, in the hurt
-    /// rows that blame these. `processes` must be the processes of the same window.
+    /// rows that blame them. `processes` must be the processes of the same window.
     pub fn name_commands(&mut self, processes: &Report) {
         let kernel_threads = busiest_commands(processes, |_, command| command.kernel_thread);
         let of_root = |row: &Row, command: Command| row.owner.path == "/" && !command.kernel_thread;

@@ -63,8 +63,8 @@ impl Did {
     }
 }
 
-/// Maximum number of blocks that are compared. Of a longer stretch, every second block is used, then every fourth, and
-/// so on.
+/// Maximum number of blocks that are compared. In a longer stretch, only every second block is
+/// compared, then only every fourth, and so on.
 const MOST_BLOCKS: u32 = 2048;
 
 /// A group over the blocks of a stretch.

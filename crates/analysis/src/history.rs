@@ -90,8 +90,8 @@ pub struct Hurt {
     pub hurt_ns: u64,
     /// The parties that the group waited for, the longest wait first; at most [`Self::BEHIND`].
     pub behind: Vec<WaitedFor>,
-    /// Start of the first window since which the group has had this verdict and culprit without
-    /// interruption, in nanoseconds since 1970.
+    /// Start of the first of the consecutive windows in which the group had this verdict and
+    /// culprit, in nanoseconds since 1970.
     pub since_unix_ns: u64,
 }
 

@@ -270,7 +270,7 @@ impl Events {
         names.map(|(kind, &name)| (name, of(kind))).collect()
     }
 
-    /// Returns other losses, with every kind listed.
+    /// Returns losses other than dropped events, with every kind listed.
     pub fn losses(&self) -> Vec<Loss> {
         let lifecycle = self.lifecycle.maps.bss_data.as_deref();
         let lifecycle = lifecycle.map(|bss| bss.losses);

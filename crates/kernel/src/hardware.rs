@@ -172,7 +172,7 @@ impl Hardware {
 
     /// Opens and closes events for CPUs that came online or went offline, and updates the map.
     /// Called once per tick. An event on a CPU that went offline no longer counts. Such an event is
-    /// closed here and opened again when the CPU is back.
+    /// closed here and opened again when the CPU comes back online.
     pub(crate) fn follow(&mut self, online: &[u32], map: &MapHandle) -> Vec<(u32, io::Error)> {
         if self.specs.is_empty() {
             return Vec::new();

@@ -459,8 +459,8 @@ impl LoadedObject {
     }
 }
 
-/// Attaches the kinds of programs for which libbpf does more than its descriptor alone would allow.
-/// Returns `None` for other kinds.
+/// Attaches the kinds of programs for which the descriptor alone is not enough, because libbpf
+/// keeps data that attaching needs. Returns `None` for other kinds.
 fn by_libbpf(
     program: &ProgramMut<'_>,
     target: &Target,

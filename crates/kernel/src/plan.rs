@@ -98,7 +98,8 @@ const PAGE_WRITES: &[Way] = &[
     way("write_page", "writeback_dirty_page", ""),
 ];
 
-/// The last way needs no fact: only attaching shows whether the kernel has the tracepoints.
+/// The last way is tried whatever the facts are, because only attaching shows whether the kernel
+/// has the tracepoints.
 pub(crate) const FILE_OPENS: [Way; 3] = [
     way("filp_open", "do_filp_open()", ""),
     way("file_open", "do_file_open()", ""),

@@ -26,7 +26,7 @@ named_values! {
         Input: "input",
         /// Waiting for a child process to exit.
         Child: "child",
-        /// Sleeping for a time.
+        /// Sleeping until a timer expires.
         Timer: "timer",
         /// Waiting for a signal.
         Signal: "signal",

@@ -15,7 +15,7 @@ named_values! {
     pub enum BlockClass {
         /// A request (epoll_wait, poll, select, accept, io_uring_enter) or a signal.
         Poll: "poll",
-        /// A time that the thread chose (nanosleep).
+        /// A timer that the thread set (nanosleep).
         Timer: "timer",
         /// The other end of a pipe, or a message queue.
         Pipe: "pipe",

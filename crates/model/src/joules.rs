@@ -43,8 +43,8 @@ pub struct ZoneAccount {
     pub active_uj: u64,
     /// Energy of interrupts, if the kernel measures their time.
     pub interrupts_uj: u64,
-    /// Energy of the zone that is in none of its parts, or that was not caused by tasks on the
-    /// CPUs.
+    /// Energy of the zone that belongs to none of its parts, or that tasks on the CPUs did not
+    /// cause.
     pub other_uj: u64,
     /// Energy that cannot be charged, because the tasks that ran are unknown.
     pub unattributed_uj: u64,

@@ -4,8 +4,8 @@ use crate::named::named_values;
 
 named_values! {
     /// A total that the kernel keeps for each group. `Some` is the time in which at least one
-    /// thread of the group waited for the resource, `Full` the time in which no thread of the
-    /// group ran meanwhile. The name is the start of the line in the group's file.
+    /// thread of the group waited for the resource, and `Full` is the time in which, in addition,
+    /// no thread of the group ran. The name is the start of the line in the group's file.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub enum Stall {
         /// A line of `cpu.pressure`.

@@ -4,7 +4,8 @@ use noctule_model::{BlockClass, MemoryUse, ROOT, Reason, VerdictKind, Waiting};
 
 use crate::{bytes, duration, percent};
 
-/// Returns the sentence of a verdict, as the group experiences it. The sentence is not escaped.
+/// Returns a sentence that describes a verdict from the point of view of the group. The sentence is
+/// not escaped.
 pub fn sentence(reason: &Reason) -> String {
     let reason = &with_commands_of_root(reason);
     let mut words = match reason.kind {

@@ -196,7 +196,7 @@ async fn ready(State(handlers): State<Handlers>) -> Response {
     }
 }
 
-/// Returns the response for the case that too many requests are waiting.
+/// Returns the response to a request that is refused because too many others are waiting.
 pub(crate) fn busy() -> Response {
     let mut response = text(
         StatusCode::SERVICE_UNAVAILABLE,

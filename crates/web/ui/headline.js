@@ -44,7 +44,7 @@ function idleIn(history) {
 export function Command({ command, note }) {
   const [copied, setCopied] = useState("");
   const copy = async () => {
-    // The browser gives a page from another machine no clipboard, unless it came over HTTPS.
+    // Browsers offer the clipboard only to pages that came over HTTPS or from this machine.
     const done = await navigator.clipboard?.writeText(command).then(
       () => true,
       () => false,

@@ -114,7 +114,7 @@ impl TimelineView {
                     hurt_ns: 0,
                     episodes: Vec::new(),
                 });
-                // Later windows can contain a name and a number that earlier ones lack.
+                // The group may have got its name or its number only in this window.
                 group.party = hurt.party.clone();
                 group.id = hurt.id.or(group.id);
                 group.wait_ns += hurt.wait_ns;

@@ -10,7 +10,7 @@ use crate::party::{Party, is_below};
 use crate::evidence::CONTENDED;
 use crate::report::Row;
 
-/// A cgroup of a row.
+/// One of the cgroups whose figures a row adds up.
 pub(super) struct Member {
     pub(super) path: String,
     /// Time for which the cgroup's threads ran or waited in the window, in nanoseconds.

@@ -139,7 +139,7 @@ fn words(what: &What) -> (&'static str, String, Tone) {
             sender,
         } => {
             // A code above 0 means that the kernel sent the signal. Before Linux 5.11 the kernel
-            // does not tell which process sent it.
+            // does not report which process sent it.
             let nobody = if *code > 0 { "the kernel" } else { "a process" };
             let sender = (sender.as_ref()).map_or_else(|| nobody.to_owned(), parent);
             let what = format!("{} from {sender}", names::signal(*signal));

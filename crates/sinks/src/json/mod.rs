@@ -177,7 +177,7 @@ pub struct LookedAtProcess<'a> {
         skip_serializing_if = "Option::is_none"
     )]
     pub created: Option<u64>,
-    /// Name of the user whose process it is.
+    /// Name of the user that owns the process.
     #[serde(rename = "process.owner", skip_serializing_if = "Option::is_none")]
     pub owner: Option<&'a str>,
     /// The command line.

@@ -210,7 +210,8 @@ impl Entry {
     }
 
     /// Marks as charged all figures of the row that neither the overflow row nor the row's own
-    /// series include yet. Returns these figures, which the caller adds to the overflow row.
+    /// series include yet. Returns the figures that it has marked; the caller adds them to the
+    /// overflow row.
     fn charge(&mut self) -> Figures {
         let mut growth = Arc::unwrap_or_clone(self.own());
         if let Some(kept) = &self.kept {

@@ -55,7 +55,8 @@ impl Unread {
 
     /// Returns the pending questions that count as answered. If a socket received at least as many
     /// packets as it has questions, all of its questions count as answered. Otherwise it is unknown
-    /// which questions were answered. Each question is returned with the time of the last packet.
+    /// which questions were answered. Each question is returned with the time of the socket's last
+    /// unreadable packet.
     pub(super) fn answered<K>(&mut self, waiting: Vec<(Ends, u64, K)>) -> Vec<(u64, K)> {
         let mut by_ends: HashMap<Ends, Vec<K>> = HashMap::new();
         for (ends, asked_ns, question) in waiting {
