@@ -180,7 +180,7 @@ pub(crate) fn not_tried(tried: &[Feature]) -> Vec<Feature> {
     FeatureId::ALL.iter().filter_map(untried).collect()
 }
 
-/// Returns the status of all features for the case that CPU time cannot be counted for this reason.
+/// Returns the status of all features if CPU time cannot be counted. `reason` explains why.
 pub(crate) fn without_accounting(facts: &Facts, reason: String) -> Vec<Feature> {
     let mut features = vec![
         Feature::off(FeatureId::CpuTime, reason),

@@ -40,7 +40,8 @@ fn main() -> ExitCode {
     let args = match args::Args::try_parse() {
         Ok(args) => args,
         Err(error) => {
-            // clap's own output, which includes --help and --version. These two count as success.
+            // clap's own output: an error, or the text of --help or --version, which counts as
+            // success.
             let printed = error.print();
             return match printed.context("standard output") {
                 _ if error.use_stderr() => ExitCode::from(exit::USAGE),

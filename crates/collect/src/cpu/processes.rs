@@ -45,7 +45,7 @@ pub(super) struct Processes {
 struct Living {
     row: ProcessRow,
     parts: Parts<Part>,
-    /// Whether anything was added to the process in this batch.
+    /// Whether anything was added to the process's counters in this batch.
     changed: bool,
     /// If the process has disappeared, the time of the last batch in which it was alive. `missed`
     /// is the number of batches since then.

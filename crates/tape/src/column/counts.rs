@@ -23,8 +23,8 @@ pub(crate) trait Named: Countable + PartialEq {
     fn former_column(self) -> Option<&'static str> {
         None
     }
-    /// Returns what is measured in a batch that measures these counters. `metered` tells whether
-    /// there is an energy meter.
+    /// Returns what is measured in a batch that measures these counters. `metered` is set if there
+    /// is an energy meter.
     fn measured(counters: Measured, _metered: bool) -> Measured {
         counters
     }

@@ -28,7 +28,7 @@ pub(crate) trait Keeps<V>: Column {
     fn value(&self, owners: &Owners) -> V;
 }
 
-/// A record that keeps the values of one type.
+/// A record that stores rows of the type `Row`.
 pub(crate) trait RecordOf: Record {
     type Row;
 

@@ -67,7 +67,7 @@ fn forge(path: &Path, chunk: &mut Chunk, dice: &mut Dice) {
     fs::write(&file, bytes).expect("room");
 }
 
-/// Builds every report from batches, to check that this terminates.
+/// Builds every report from the batches, to check that none of them panics or hangs.
 fn reports(batches: Vec<Batch>) {
     let mut batches = batches.into_iter();
     let mut builder = ReportBuilder::new(batches.next().expect("a batch"));

@@ -28,8 +28,8 @@ pub(super) struct Level {
     /// Probe of the outermost event.
     probe: Probe,
     number: i16,
-    /// Offsets in the scratch memory of the variables that were read, and of the event's own
-    /// variables.
+    /// Offsets in the scratch memory: of each variable that was read, and of each of the event's
+    /// own variables.
     reads: Vec<usize>,
     sets: Vec<usize>,
 }

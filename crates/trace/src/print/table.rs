@@ -147,7 +147,7 @@ fn field_table(print: &Print, table: &Table) -> Option<FieldTable> {
     })
 }
 
-/// A field, and which of its bits are used.
+/// A field, and the bits of it that are used.
 #[derive(PartialEq, Eq)]
 struct Source {
     field: usize,

@@ -40,8 +40,8 @@ pub type Resolved = (Vec<Program>, Table);
 
 /// Resolves the triggers of a command. Returns the programs and the table of each trigger; for a
 /// pair, the second event comes first. The programs of a synthetic event are also nested in the
-/// programs that generate it. Tables are numbered like their triggers. `pausable` makes all tables
-/// pausable.
+/// programs that generate it. Tables are numbered like their triggers. If `pausable` is set, all
+/// tables can be paused.
 ///
 /// # Errors
 ///

@@ -49,8 +49,8 @@ pub struct Arrivals {
     lost: HashMap<u32, u64>,
 }
 
-/// A held message. Messages are ordered such that the earliest one is the greatest; of equal times,
-/// the first received is the greatest.
+/// A message that is held until all earlier ones must have arrived. Messages are ordered such that
+/// the earliest one is the greatest; of equal times, the first received is the greatest.
 #[derive(Debug)]
 struct Held {
     order: (u64, u64),

@@ -35,7 +35,7 @@ pub(crate) const fn has_tree(level: Level) -> bool {
 pub(crate) enum Key {
     /// A process, by pid and start.
     Process(ProcessId),
-    /// The processes of one name in one group; `true` for kernel threads.
+    /// The processes with one name in one group; `true` for kernel threads.
     Command(Subject, Comm, bool),
     /// A pod, by UID.
     Pod(String),

@@ -68,7 +68,7 @@ pub struct Options {
     pub thresholds: Thresholds,
     /// Restricts the rows to some groups or processes.
     pub selection: Selection,
-    /// Time between two batches. The graphs span 60 of them.
+    /// Time between two batches. The graphs span 60 such intervals.
     pub interval: Duration,
     /// Name of the machine.
     pub hostname: String,

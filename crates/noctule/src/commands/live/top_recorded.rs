@@ -116,9 +116,9 @@ impl Shown {
         met.unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Resolves the selected names. A name without a match in the recording is an error. Most names
-    /// appear in the first or last batch of a part. All other batches are read only if a name is
-    /// missing from these.
+    /// Resolves the selected names. A name without a match in the recording is an error. The first
+    /// and last batch of each part are searched first, because they contain most names. All batches
+    /// are read only if a name is still missing.
     fn select(&self, names: &Names) -> Result<noctule_analysis::Selection> {
         let mut sought = Sought::of(names)?;
         if sought.is_found() {

@@ -11,9 +11,9 @@ const DEVICES: usize = 4;
 /// Maximum number of users to list for a device.
 const USERS: usize = 3;
 
-/// Minimum fraction of the window for which a device was busy, for the device to be listed.
+/// A device is listed if it was busy for at least this fraction of the window.
 const BUSY: f64 = 0.01;
-/// Minimum share of the device's time that a user took, for the user to be listed.
+/// A user is listed if it took at least this share of the device's time.
 const WORTH_A_WORD: f64 = 0.01;
 /// Classes of blocked time that a device can cause.
 const CLASSES: [BlockClass; 3] = [

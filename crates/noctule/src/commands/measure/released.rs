@@ -6,7 +6,8 @@ use noctule_text::{duration, escape, share};
 
 /// Maximum number of releasers to name for a class.
 const PARTIES: usize = 3;
-/// Minimum share of a class in the threads' time, and of a releaser in its class, to be described.
+/// A class is described if it makes up at least this share of the threads' time, and a releaser if
+/// it makes up at least this share of its class.
 const SHOWN: f64 = 0.001;
 
 /// Describes the classes whose releasers are known, in descending order of blocked time.

@@ -9,7 +9,7 @@ use crate::print::Paint;
 
 /// Width of the labels.
 const LABEL: usize = 10;
-/// Minimum width of a command line on terminals.
+/// Minimum number of columns that a terminal shows of the command line of a process.
 const COMMAND: usize = 16;
 
 /// Maximum number of jobs to list for a culprit that consists of many.

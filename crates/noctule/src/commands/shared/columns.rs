@@ -123,7 +123,7 @@ pub(crate) struct Choice {
     /// Columns that are displayed even if no row has a figure.
     named: Vec<usize>,
     sort: Option<usize>,
-    /// The heading of the names, if it is not the word for the level.
+    /// The heading of the column of names, if it differs from the word for the level.
     heading: Option<&'static str>,
 }
 

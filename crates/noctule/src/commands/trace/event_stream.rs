@@ -180,8 +180,8 @@ pub(super) enum More {
     Enough,
 }
 
-/// Prints records until the time is over, a signal arrives, or no more records are wanted.
-/// Afterwards detaches the programs and prints the remaining records.
+/// Prints records until the time is up, a signal arrives, or no more records are wanted. Afterwards
+/// detaches the programs and prints the remaining records.
 pub(super) fn follow(
     session: &mut WatchSession,
     signals: &Signals,

@@ -309,7 +309,7 @@ fn dump(program: &Program) -> Result<String> {
     Ok(format!("{classic}# program\n{code}"))
 }
 
-/// Redraws the table and executes commands, until the time is over or a signal arrives.
+/// Redraws the table and executes commands, until the time is up or a signal arrives.
 fn watch(
     args: &HistArgs,
     signals: &Signals,

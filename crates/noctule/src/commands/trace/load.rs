@@ -142,7 +142,7 @@ impl Running {
         self.tables.is_empty() && !self.programs.iter().any(waits)
     }
 
-    /// Prints output until the time is over, a signal arrives, or the reader has closed the output.
+    /// Prints output until the time is up, a signal arrives, or the reader has closed the output.
     fn watch(
         &self,
         args: &LoadArgs,
