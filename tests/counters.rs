@@ -28,8 +28,8 @@ const STAND_INS: [(Counter, PerfEvent, &str); 3] = [
     ),
 ];
 
-/// The stand-ins that count events. A clock cannot be compared with perf, because a CPU's clock
-/// also runs while the kernel switches tasks.
+/// The stand-ins that are compared with `perf stat`. The clock is left out: here it belongs to a
+/// CPU and also runs while the kernel switches tasks, but perf's belongs to the process.
 const COUNTED: &[(Counter, PerfEvent, &str)] = STAND_INS.split_at(1).1;
 
 fn source() -> CpuSource {

@@ -205,7 +205,7 @@ impl Run {
         })
     }
 
-    /// Waits until the agent has exited, `done` returns true, or the time is over.
+    /// Waits until the agent has exited, `done` returns true, or the time is up.
     fn wait_until(
         &mut self,
         patience: Duration,

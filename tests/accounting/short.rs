@@ -222,7 +222,8 @@ fn threads_that_end_together_lose_nothing() {
         let rows = processes(reading, &group);
         (rows.len() == 201).then_some(rows)
     });
-    // The shell that became the load used about 2 ms before it was in the group, rarely 4 ms.
+    // The row of the load includes what its shell used before it entered the group: about 2 ms,
+    // rarely 4 ms.
     let stolen = support::stolen();
     assert_close(
         "processes",

@@ -1,4 +1,4 @@
-//! Tests that sums close: elapsed time equals processes plus idle plus remainder, and the levels
+//! Tests that sums add up: elapsed time equals processes plus idle plus remainder, and the levels
 //! agree.
 
 use std::collections::BTreeMap;

@@ -26,7 +26,7 @@ pub(crate) struct Seen {
 
 impl Window {
     /// Starts the command and waits until its window has started. The command takes its first
-    /// figures before it first sleeps, and it sleeps in poll.
+    /// figures before it sleeps in poll for the first time.
     pub(crate) fn open(level: &str) -> Self {
         Self::of(&["stat", "--by", level])
     }

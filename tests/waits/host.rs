@@ -146,7 +146,7 @@ fn steps_of_the_host_clock_are_not_steal() {
     let all = number(&stat["window_seconds"]) * number(&stat["cpus"]) / 2.0;
     let said = number(&stat["steal_included_seconds"]);
     assert_close("of all CPUs", said, all, 0.05, 0.0);
-    // The first CPU is idle, and switches seldom.
+    // This must also hold for the first CPU, which is idle and rarely switches tasks.
     for cpu in why["time_of_cpus"].as_array().expect("CPUs") {
         let half = number(&cpu["seconds"]) / 2.0;
         assert_close("of the CPU", number(&cpu["steal_seconds"]), half, 0.05, 0.0);

@@ -82,7 +82,8 @@ fn programs(pids: &[u32]) -> Result<BTreeMap<u32, Run>> {
     Ok(all)
 }
 
-/// Returns how much the time and the runs of each program grew. A new program counts from 0.
+/// Returns by how much the run time and the number of runs of each program grew. A new program
+/// counts from 0.
 fn grown(before: &BTreeMap<u32, Run>, after: &BTreeMap<u32, Run>) -> BTreeMap<u32, Run> {
     let growth = |(id, run): (&u32, &Run)| {
         let old = before.get(id).copied().unwrap_or_default();

@@ -44,12 +44,12 @@ impl Stop {
         Ok(())
     }
 
-    /// Sleeps until the time is over or a signal arrives.
+    /// Sleeps until the time is up or a signal arrives.
     pub(super) fn sleep(&self, time: Duration) -> Result<()> {
         self.until(time, || Ok(None::<()>)).map(|_| ())
     }
 
-    /// Calls `ask` until it returns a value or the time is over.
+    /// Calls `ask` until it returns a value or the time is up.
     pub(super) fn until<T>(
         &self,
         time: Duration,

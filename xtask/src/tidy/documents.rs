@@ -98,8 +98,8 @@ pub(super) fn retired_words(tree: &Tree) -> Vec<Finding> {
     findings
 }
 
-/// Returns the paths from the root in a line. A capitalized component matches anything
-/// (`vm/expect/KERNEL.toml`).
+/// Returns the paths in a line that start at the root of the repository. A capitalized component
+/// matches anything (`vm/expect/KERNEL.toml`).
 fn paths(line: &str) -> impl Iterator<Item = String> + '_ {
     let part = |c: char| c.is_alphanumeric() || "_./*-".contains(c);
     let tokens = line.split(move |c| !part(c));
@@ -125,7 +125,7 @@ fn paths(line: &str) -> impl Iterator<Item = String> + '_ {
         })
 }
 
-/// Returns the targets of links in a line, relative to the root.
+/// Returns the files that a line links to, relative to the root of the repository.
 fn links(file: &File, line: &str) -> impl Iterator<Item = String> {
     let folder = file.path.rsplit_once('/').map_or("", |(folder, _)| folder);
     let targets = line

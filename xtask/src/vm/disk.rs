@@ -137,7 +137,7 @@ fn image(root: &Path, image: &Path) -> Result<PathBuf> {
     Ok(image.to_owned())
 }
 
-/// Returns the path of a machine's file below the directory.
+/// Returns where a file of the machine is kept below `root`.
 fn inside(root: &Path, path: &Path) -> PathBuf {
     root.join(path.strip_prefix("/").unwrap_or(path))
 }

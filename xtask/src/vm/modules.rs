@@ -34,7 +34,7 @@ pub(super) struct Module {
     pub(super) bytes: Vec<u8>,
 }
 
-/// Reads the wanted modules of a kernel, followed by additional ones.
+/// Reads the modules in [`WANTED`] and then those in `more`, each after the modules it needs.
 pub(super) fn read(folder: &Path, more: &[&str]) -> Result<Vec<Module>> {
     let text = fs::read_to_string(folder.join("modules.dep")).context("modules.dep")?;
     let order = order(&text, &[WANTED, more].concat());

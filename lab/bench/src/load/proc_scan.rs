@@ -1,6 +1,6 @@
 //! The baseline for agents: reads /proc/PID/stat of every process once per period, and discards it.
-//! A tool without BPF must do at least this to know CPU time per process. Even so, it misses
-//! processes that live for less than a period.
+//! Any tool without BPF must do at least this work to know the CPU time of each process. Even so,
+//! it misses processes that live for less than a period.
 
 use std::fs::{self, File};
 use std::io::Read as _;
