@@ -345,8 +345,8 @@ __noinline int charge_slice(__u32 number, __u64 index)
 
 /*
  * Charges the time for which a wait overlaps an epoch, which ended at `to`. Returns the start of
- * that time. The wait may have begun within the epoch, after the thread itself had run in it. That
- * time is divided in proportion to how long the other groups ran.
+ * that time. The wait may have begun within the epoch, after the thread itself had run in it. The
+ * time of the overlap is divided in proportion to how long the other groups ran.
  */
 __noinline __u64 charge_epoch(__u32 number, __u32 level, __u64 index, __u64 to)
 {

@@ -20,8 +20,8 @@ enum {
 	/* Number of slices kept one by one. Consecutive slices of one runner are merged. */
 	SLICES = 32,
 	/*
-	 * Number of oldest slices that are folded into epochs at a time, so that only the first of
-	 * them finds the program and the epoch out of the cache.
+	 * Number of oldest slices that are folded into epochs at a time. Only the first of them
+	 * then pays for loading the program and the epoch into the cache.
 	 */
 	SLICES_FOLDED = 8,
 	/*

@@ -65,7 +65,7 @@ static __always_inline bool is_in_transfer(struct task_struct *task)
 enum awakening { BY_WAKER, BY_NOBODY, BY_UNKNOWN };
 
 /*
- * Determines what wakes `task`, which is blocked in this class. Returns BY_WAKER for the current
+ * Determines what wakes `task`, which is blocked in `class`. Returns BY_WAKER for the current
  * thread (`waker`), BY_NOBODY for a timeout, a signal or another interrupt, and BY_UNKNOWN if the
  * program cannot distinguish these cases.
  */

@@ -67,7 +67,7 @@ static __always_inline void own(struct socket_account *account, struct task_stru
 	mark_wanted(account, is_wanted(task));
 }
 
-/* The owner is unknown. */
+/* Marks the owner as unknown. */
 static __always_inline void disown(struct socket_account *account)
 {
 	struct event_process nobody = {};

@@ -86,7 +86,7 @@ static __always_inline bool begin_accept(struct socket_account *account, struct 
 	return true;
 }
 
-/* `task` has accepted the connection. */
+/* Records that `task` has accepted the connection. */
 static __always_inline void accept_by(struct task_struct *task, struct socket_account *account,
 				      struct tcp_sock *tcp)
 {

@@ -167,7 +167,7 @@ mod tests {
     fn holders_are_those_of_the_window_and_times_its_growth() {
         let mut window = CpuWindow::default();
         let busy = |at, holders: &[(Group, u64)]| row(0, at, at / 2, holders);
-        // These rows are from before the window.
+        // This batch starts the window, so its rows do not count.
         window.observe(&batch(vec![busy(100, &[(A, 50)])], &[]));
         window.observe(&batch(
             vec![busy(200, &[(A, 30), (Group::Kernel, 20)])],

@@ -53,7 +53,8 @@ impl Named {
         Self::Cgroup,
     ];
 
-    /// Returns what is named: the command-line option without dashes, or `group`.
+    /// Returns the word for this kind of name in messages: the command-line option without dashes,
+    /// or `group`.
     pub const fn word(self) -> &'static str {
         match self {
             Self::Namespace => "namespace",

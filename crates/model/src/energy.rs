@@ -71,7 +71,7 @@ impl Zone {
 /// A zone that exists but has no figures.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UnreadZone {
-    /// The zone, as it would be listed.
+    /// The zone, described as if it were read.
     pub zone: Zone,
     /// Why the zone is not read.
     pub why: Unread,

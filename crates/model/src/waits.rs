@@ -2,7 +2,7 @@
 
 use crate::{CgroupId, Cumulative, Histogram};
 
-/// The threads that waited or ran.
+/// A set of threads that can wait for others or make others wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Group {
     /// The threads of a cgroup.

@@ -173,7 +173,8 @@ fn raise_memory_limit(reason: &Reason) -> Option<String> {
     };
     Some(match limit.under_oom {
         true => format!("{raise}, end one of its processes, or set memory.oom_control to 0"),
-        // If pages are read in turn, each is evicted before its next turn, until all of them fit.
+        // If a group reads its pages in a cycle, each page is evicted before it is read again,
+        // unless all pages fit.
         false if memory.reread_part.is_some_and(|part| part > 0.0) => {
             format!("{raise} until the pages that it rereads fit; a smaller increase helps little")
         }

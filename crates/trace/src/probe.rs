@@ -34,7 +34,7 @@ pub enum Probe {
 }
 
 impl Probe {
-    /// Whether the context is the registers.
+    /// Whether the program's context consists of the CPU's registers.
     pub const fn is_function(self) -> bool {
         matches!(self, Self::Function | Self::FileFunction)
     }

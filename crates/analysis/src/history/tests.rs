@@ -692,7 +692,8 @@ fn account_of_a_group_is_the_sum_of_the_windows_in_the_range() {
         (START + SECOND, START + 3 * SECOND)
     );
     assert!(sum.has_blocked);
-    // For a range after the last window, the account of that window counts as long as its verdict.
+    // For a range after the last window, the account of that window is used for the same time as
+    // its verdict.
     assert_eq!(account(5, 6).expect("the last").judged_ns, SECOND);
     assert_eq!(account(50, 60), None);
     assert_eq!(view.account(*id + 1, 0, START + 4 * SECOND), None);

@@ -353,13 +353,14 @@ mod tests {
             (node.interrupt_ns, node.steal_ns.or(node.steal_included_ns))
         };
         let mut node = NodeTime::new(0, known);
-        // This slot is from before the start.
+        // The first reading contains the time before the start.
         assert_eq!(taken(&mut node, 900, 600), (Some(0), Some(0)));
         assert_eq!(taken(&mut node, 1000, 630), (Some(30), Some(70)));
         let mut node = NodeTime::new(0, Scheduler::default());
         taken(&mut node, 900, 600);
         assert_eq!(taken(&mut node, 1000, 630), (None, None));
-        // A kernel either includes steal time in used and idle time or accounts for it separately, never both.
+        // A kernel either includes steal time in used and idle time, or accounts for it separately;
+        // it never does both.
         for steal in [false, true] {
             let host = true;
             let known = Scheduler {

@@ -145,7 +145,7 @@ impl Owners {
         };
     }
 
-    /// Takes the unwritten owners.
+    /// Removes and returns the owners that are not written yet.
     pub(crate) fn take(&mut self) -> Vec<OwnerRecord> {
         std::mem::take(&mut self.pending)
     }

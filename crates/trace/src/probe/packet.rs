@@ -7,7 +7,7 @@ use crate::format::EventFormat;
 pub enum Link {
     /// An Ethernet header, as on Ethernet and loopback.
     Ethernet,
-    /// The network-layer header.
+    /// No link-layer header: the packet starts with the network-layer header.
     None,
 }
 
