@@ -242,7 +242,7 @@ fn slope(samples: &[Sample], of: fn(&Sample) -> f64) -> Option<(f64, f64)> {
     Some((slope, (rest / (count - 2.0) / spread).sqrt()))
 }
 
-/// Returns what grew from the second to the last third.
+/// Returns the figures that grew from the second third of the run to the last.
 fn find_growth(samples: &[Sample]) -> Vec<String> {
     growth_of(&FIGURES, samples)
 }

@@ -378,7 +378,7 @@ fn refused_landlock_query_is_reported() {
     );
 }
 
-/// Otherwise noctule could read every file while it opens files named by the user.
+/// If it continued, noctule could read every file while it opens files that the user names.
 #[test]
 fn capability_that_cannot_be_dropped_ends_it() {
     let _machine = support::shared();

@@ -48,10 +48,10 @@ pub(super) struct Bar {
     loads: &'static [Load],
 }
 
-/// The bars of the design. One bar compares the cost with the two published structures, and another
-/// compares the slowdown with the common tool. Loads that hardly switch, or that exercise other
-/// hooks, do not measure the switch. Other bars limit what events cost a server, whether events are
-/// counted (the default) or streamed.
+/// All bars. The first two compare the cost of a context switch with the published designs of
+/// Netflix and Kepler, and the third compares the slowdown with runqlat. They use only loads that
+/// switch often, because other loads do not measure the switch. The remaining bars limit what
+/// events cost a server, whether events are counted (the default) or streamed.
 pub(super) const BARS: [Bar; 6] = [
     Bar {
         kind: &figures::BPF_PER_SWITCH,

@@ -286,7 +286,7 @@ fn mostly_busy(node: &mut Node, _: u32) -> f64 {
     node.random.between(0.75, 1.0)
 }
 
-/// Varies slowly between a third of the CPUs and all of them.
+/// A load that varies slowly between a third of the CPUs and all of them.
 fn wandering(node: &mut Node, _: u32) -> f64 {
     node.level = (node.level + node.random.between(-0.12, 0.12)).clamp(0.3, 1.0);
     node.level
