@@ -1,8 +1,8 @@
 //! Charges the energy of the node's meters to processes and cgroups.
 //!
-//! For each zone and tick, the energy between two batches is split into idle energy and active energy. Active energy is
-//! divided among everything that ran, by the zone's driver. All figures are whole microjoules and add up exactly to the
-//! meter's reading.
+//! For each zone and tick, the energy between two batches is split into idle energy and active
+//! energy. Active energy is divided among everything that ran, by the zone's driver. All figures
+//! are whole microjoules and add up exactly to the meter's reading.
 
 mod apportion;
 mod clock;
@@ -43,7 +43,8 @@ pub struct IdleKnowledge {
     pub given: Vec<(ZoneKind, f64)>,
     /// Idle power that was learned before a restart.
     pub learned: Vec<LearnedIdle>,
-    /// Published ratio of idle power to full power for machines with this processor, if the operator chose to use it.
+    /// Published ratio of idle power to full power for machines with this processor, if the
+    /// operator chose to use it.
     pub published_share: Option<f64>,
 }
 
@@ -96,7 +97,8 @@ impl Attribution {
         Self { knowledge, ..self }
     }
 
-    /// Returns the idle power of zones that were nearly idle at some time, including before a restart.
+    /// Returns the idle power of zones that were nearly idle at some time, including before a
+    /// restart.
     pub fn observed_idle(&self, zones: &[Zone]) -> Vec<LearnedIdle> {
         let zones = zones.iter().zip(&self.zones);
         let learned = zones.filter_map(|(zone, state)| {
@@ -129,8 +131,8 @@ impl Attribution {
 
     /// Fills the joules of the batch's processes and cgroups, and [`Batch::zone_accounts`].
     ///
-    /// Each batch must be applied once, in order, because usage is the growth since the previous one. Without a meter,
-    /// this does nothing.
+    /// Each batch must be applied once, in order, because usage is the growth since the previous
+    /// one. Without a meter, this does nothing.
     pub fn apply(&mut self, batch: &mut Batch) {
         let Some(energy) = batch.energy.take() else {
             return;
@@ -290,7 +292,8 @@ fn grow<'a, K: Copy + Eq + Hash>(
     }
 }
 
-/// Lists the rows that did nothing in the tick but are owed energy from earlier ticks, if they still exist.
+/// Lists the rows that did nothing in the tick but are owed energy from earlier ticks, if they
+/// still exist.
 fn list<K: Copy + Eq + Hash>(
     owed: impl Iterator<Item = K>,
     standings: &IdMap<K, Standing>,
@@ -431,8 +434,8 @@ fn parts(place: usize, zones: &[Zone]) -> impl Iterator<Item = usize> {
         .map(|(part, _)| part)
 }
 
-/// Returns whether rows include the zone in their sum of its kind. A zone inside another of the same kind is not
-/// included, because the outer one contains its energy.
+/// Returns whether rows include the zone in their sum of its kind. A zone inside another of the
+/// same kind is not included, because the outer one contains its energy.
 pub fn counts_in_rows(place: usize, zones: &[Zone]) -> bool {
     let around = std::iter::successors(zones[place].parent, |&outer| zones[outer].parent);
     around

@@ -2,11 +2,12 @@
 
 use std::cmp::Ordering;
 
-/// Divides `total` in proportion to the weights by the largest remainder method. Each part is its exact quota rounded
-/// down or up, and the parts add up to `total`.
+/// Divides `total` in proportion to the weights by the largest remainder method. Each part is its
+/// exact quota rounded down or up, and the parts add up to `total`.
 ///
-/// Returns the amount that could not be divided: `total` if no weight is positive, otherwise 0. A weight that is
-/// negative or not finite counts as 0. Among equal remainders, the earlier one is rounded up.
+/// Returns the amount that could not be divided: `total` if no weight is positive, otherwise 0. A
+/// weight that is negative or not finite counts as 0. Among equal remainders, the earlier one is
+/// rounded up.
 pub(super) fn apportion(total: u64, weights: &[f64], parts: &mut Vec<u64>) -> u64 {
     parts.clear();
     parts.resize(weights.len(), 0);

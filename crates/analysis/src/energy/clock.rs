@@ -36,8 +36,8 @@ pub(super) struct Metered {
 }
 
 impl Clock {
-    /// Returns the energy between the previous batch and this one. Returns `None` for the first reading, which is the
-    /// base.
+    /// Returns the energy between the previous batch and this one. Returns `None` for the first
+    /// reading, which is the base.
     pub(super) fn advance(&mut self, reading: &ZoneReading, batch_ns: u64) -> Option<Metered> {
         let at_ns = reading.before_ns / 2 + reading.after_ns / 2;
         let Some(last) = self.last else {

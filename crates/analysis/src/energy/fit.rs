@@ -14,8 +14,8 @@ const ERROR_MEMORY: f64 = 0.99;
 const ENOUGH: u32 = 20;
 /// A tick with an error above this many standard errors gets less weight, because meters glitch.
 const OUTLIER: f64 = 3.0;
-/// Prior ratio of the cost of work with a busy sibling to work alone. A core with two busy threads takes about 1.2 to
-/// 1.4 times the power of a core with one.
+/// Prior ratio of the cost of work with a busy sibling to work alone. A core with two busy threads
+/// takes about 1.2 to 1.4 times the power of a core with one.
 const SHARED_COST: f64 = 0.65;
 /// Weight of this prior, in ticks with work of both kinds.
 const PRIOR_TICKS: f64 = 0.5;
@@ -32,8 +32,9 @@ const KINDS_OF_WORK: f64 = 0.03;
 /// All non-empty sets of terms.
 const SETS: [&[usize]; 7] = [&[0], &[1], &[2], &[0, 1], &[0, 2], &[1, 2], &[0, 1, 2]];
 
-/// Recursive least squares of watts over the regressors, as normal equations. Three terms are few enough to solve the
-/// equations again at each tick, which keeps the coefficients non-negative exactly.
+/// Recursive least squares of watts over the regressors, as normal equations. Three terms are few
+/// enough to solve the equations again at each tick, which keeps the coefficients non-negative
+/// exactly.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Fit {
     normal: Matrix,
@@ -107,13 +108,13 @@ impl Fit {
         let mean_watts = self.right[0] / count;
         let explained = self.explained_variance();
         let work = mean_watts - self.idle_watts().min(usual);
-        // Enforces a lower bound on the error. Counters and meter are never read at exactly the same time, so a smaller
-        // error is luck.
+        // Enforces a lower bound on the error. Counters and meter are never read at exactly the
+        // same time, so a smaller error is luck.
         let error = self.error().hypot(LEAST_ERROR * mean_watts);
         let noise = 2.0 * error * (squares / spread).sqrt();
-        // Errors in the measured load make the fitted slope too flat. The slope from regressing load on power is an
-        // upper bound for the true slope. The bound is too steep by the fraction of the variance that the fit does not
-        // explain.
+        // Errors in the measured load make the fitted slope too flat. The slope from regressing
+        // load on power is an upper bound for the true slope. The bound is too steep by the
+        // fraction of the variance that the fit does not explain.
         let too_flat = (mean_watts - self.idle_watts()) * error * error / explained;
         let kinds = KINDS_OF_WORK * work * sum / spread.sqrt();
         (explained > 0.0).then_some(noise + too_flat + kinds)
@@ -174,8 +175,8 @@ fn dot(left: &Vector, right: &Vector) -> f64 {
     left.iter().zip(right).map(|(l, r)| l * r).sum()
 }
 
-/// Solves the equations of the terms in `used` by elimination; the other coefficients are 0. Returns `None` if the
-/// terms are not independent enough to be separated.
+/// Solves the equations of the terms in `used` by elimination; the other coefficients are 0.
+/// Returns `None` if the terms are not independent enough to be separated.
 fn solve(normal: &Matrix, right: &Vector, used: &[usize]) -> Option<Vector> {
     let count = used.len();
     let mut rows = [[0.0; TERMS + 1]; TERMS];

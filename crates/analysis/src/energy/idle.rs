@@ -75,7 +75,8 @@ impl IdleShare {
         }
     }
 
-    /// Returns bounds around a published share. Machines with this processor differ by up to a factor of two.
+    /// Returns bounds around a published share. Machines with this processor differ by up to a
+    /// factor of two.
     pub(super) fn published(share: f64) -> Self {
         Self {
             least: 0.5 * share,
@@ -90,7 +91,8 @@ impl IdleShare {
         Bounds {
             least: part(self.least),
             usual: part(self.usual),
-            // If power varies at one load, for example with the frequency, full power may be higher than observed.
+            // If power varies at one load, for example with the frequency, full power may be higher
+            // than observed.
             most: part(self.most) + (point.high - point.watts),
         }
     }
@@ -195,7 +197,8 @@ impl Envelope {
         self.bins[place].note(at_ns, Tick { load, watts });
     }
 
-    /// Extrapolates the envelope to a load of 0. Returns `None` unless two loads far enough apart were seen.
+    /// Extrapolates the envelope to a load of 0. Returns `None` unless two loads far enough apart
+    /// were seen.
     pub(super) fn estimate(&self, now_ns: u64, bounds: &Bounds) -> Option<Idle> {
         let mut points = self.points(now_ns);
         let first = points.next()?;
@@ -204,8 +207,8 @@ impl Envelope {
         extended.reduce(Idle::surer)
     }
 
-    /// Returns the bounds of idle power, and whether the zone was nearly idle at the lowest load. Returns `None`
-    /// without a tick.
+    /// Returns the bounds of idle power, and whether the zone was nearly idle at the lowest load.
+    /// Returns `None` without a tick.
     pub(super) fn bounds(&self, now_ns: u64, share: IdleShare) -> Option<(Bounds, bool)> {
         let first = self.points(now_ns).next()?;
         let bounds = share.at(&first);

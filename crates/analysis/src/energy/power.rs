@@ -98,7 +98,8 @@ impl Power {
         });
     }
 
-    /// Returns the observed idle power and its half-width in watts. Returns `None` if the operator gave it.
+    /// Returns the observed idle power and its half-width in watts. Returns `None` if the operator
+    /// gave it.
     pub(super) fn observed(&self) -> Option<(f64, f64)> {
         let idle = self.idle.filter(|idle| idle.observed)?;
         self.given
@@ -136,14 +137,15 @@ impl Power {
         }
     }
 
-    /// Learns from a span and the energy that the meter counted in it. Returns the energy that the current model
-    /// predicted beforehand, in microjoules.
+    /// Learns from a span and the energy that the meter counted in it. Returns the energy that the
+    /// current model predicted beforehand, in microjoules.
     pub(super) fn learn(&mut self, at_ns: u64, span: &Span, energy_uj: u64) -> Option<f64> {
         if span.seconds <= 0.0 {
             return None;
         }
         if self.settled {
-            // The model has already learned this tick. Returns a value that is off by the model's usual error.
+            // The model has already learned this tick. Returns a value that is off by the model's
+            // usual error.
             let fit = self.fit();
             let error = fit.is_ready().then(|| fit.error() * span.seconds * 1e6);
             return error.map(|error| energy_uj as f64 - error);

@@ -141,7 +141,8 @@ pub fn charged_kinds(zones: &[Zone], accounts: &[ZoneAccount]) -> Vec<KindReport
     charged_in_window(zones, accounts, |_| true)
 }
 
-/// Like [`charged_kinds`], for the accounts of a window. `is_read` returns whether a zone can be read at its end.
+/// Like [`charged_kinds`], for the accounts of a window. `is_read` returns whether a zone can be
+/// read at its end.
 fn charged_in_window(
     zones: &[Zone],
     accounts: &[ZoneAccount],

@@ -352,8 +352,8 @@ fn an_hour_of_churn_closes_at_every_tick() {
             assert_eq!(groups, account.active_uj, "tick {tick}, {kind:?}");
             let last = batch.exited.iter().map(|row| row.joules[kind]);
             ended[place] += last.sum::<u64>();
-            // If the meter stood still when a process ended, the energy owed to the process is charged to its cgroup
-            // alone.
+            // If the meter stood still when a process ended, the energy owed to the process is
+            // charged to its cgroup alone.
             let processes = process_sum(&batch, kind) + ended[place];
             assert!(processes <= account.active_uj, "tick {tick}, {kind:?}");
         }
@@ -452,9 +452,10 @@ struct Failure {
     late: bool,
 }
 
-/// A package takes 20 W, and 30 W while something runs. The platform around it takes 5 W more. The meter at `place`
-/// fails while process 2 runs; process 1 runs before and after. Returns the millijoules of this zone charged to
-/// processes 1 and 2, from the failure to three seconds after it.
+/// A package takes 20 W, and 30 W while something runs. The platform around it takes 5 W more. The
+/// meter at `place` fails while process 2 runs; process 1 runs before and after. Returns the
+/// millijoules of this zone charged to processes 1 and 2, from the failure to three seconds after
+/// it.
 fn charged_over(failure: Failure, place: usize) -> [u64; 2] {
     let zones = [zone(ZoneKind::Psys, None), zone(ZoneKind::Package, Some(0))];
     let (busy, idle) = ([35_000_000, 30_000_000], [25_000_000, 20_000_000]);
@@ -528,7 +529,8 @@ fn what_a_meter_lost_is_paid_by_nobody_and_what_is_late_by_those_who_ran() {
         // A sensor that could not be read for longer, and was sampled again afterwards.
         (failure(8, Some(750), false), [37_500, 0]),
         (failure(200, Some(750), false), [37_500, 0]),
-        // A sensor after suspend, and a counter: neither has a base for comparison, like a counter that jumped.
+        // A sensor after suspend, and a counter: neither has a base for comparison, like a counter
+        // that jumped.
         (failure(0, Some(750), false), [37_500, 0]),
         (failure(0, Some(0), false), [30_000, 0]),
         // A sensor that took eight seconds to respond.
@@ -615,8 +617,8 @@ fn a_zone_that_has_less_than_its_parts_is_no_sum_of_them() {
     assert_eq!(roots(&zones, &[5, 10, 2, 0], &[on; 4]), platform);
     let cores = [ZoneKind::Core, ZoneKind::Dram];
     assert_eq!(roots(&zones, &[5, 0, 2, 0], &[on, gone, on, gone]), cores);
-    // One of two sockets disappeared. The package of the other one counts more than the cores of both sockets (first
-    // case), or less (second case).
+    // One of two sockets disappeared. The package of the other one counts more than the cores of
+    // both sockets (first case), or less (second case).
     let sockets = [
         zone(ZoneKind::Package, None),
         zone(ZoneKind::Core, Some(0)),
@@ -634,8 +636,8 @@ fn a_zone_that_has_less_than_its_parts_is_no_sum_of_them() {
     );
 }
 
-/// Four CPUs of 20 W idle and 30 W busy power, all busy from the start. The measured load is sometimes slightly too
-/// low.
+/// Four CPUs of 20 W idle and 30 W busy power, all busy from the start. The measured load is
+/// sometimes slightly too low.
 fn busy_seconds(zones: &[Zone], count: u64, mut observe: impl FnMut(&Batch)) -> Batch {
     let mut machine = Machine::new(zones);
     let mut attribution = Attribution::default();

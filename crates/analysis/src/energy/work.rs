@@ -2,8 +2,9 @@
 
 use noctule_model::{Counter, Measured, PackageUse};
 
-/// Tested exponents of frequency. The energy of a cycle rises with the square of the voltage, and voltage rises with
-/// frequency. The power of work therefore follows the frequency raised to an exponent between 1 and 3.
+/// Tested exponents of frequency. The energy of a cycle rises with the square of the voltage, and
+/// voltage rises with frequency. The power of work therefore follows the frequency raised to an
+/// exponent between 1 and 3.
 pub(super) const EXPONENTS: [f64; 5] = [1.0, 1.5, 2.0, 2.5, 3.0];
 
 /// Counters of one tick.
@@ -38,8 +39,8 @@ impl Work {
         self.seconds <= 0.0 && self.gigacycles <= 0.0 && self.megamisses <= 0.0
     }
 
-    /// Returns the time with an idle and with a busy sibling, each multiplied by the frequency to the exponent. Without
-    /// cycles, the frequency counts as 1.
+    /// Returns the time with an idle and with a busy sibling, each multiplied by the frequency to
+    /// the exponent. Without cycles, the frequency counts as 1.
     pub(super) fn weighed(&self, exponent: f64) -> (f64, f64) {
         if self.seconds <= 0.0 {
             return (self.gigacycles, 0.0);

@@ -99,7 +99,8 @@ pub(super) struct Doubt {
     idle_uj: f64,
     /// Squared error of the power model, in microjoules squared.
     residual_uj2: f64,
-    /// Energy between the meter's reading and the batch, in microjoules; the largest of the last ticks.
+    /// Energy between the meter's reading and the batch, in microjoules; the largest of the last
+    /// ticks.
     skew_uj: f64,
 }
 
@@ -254,8 +255,8 @@ impl ZoneState {
         let seconds = self.learn(&metered, gap, tick.batch_ns);
         self.pay(tick);
         let idle_uj = self.power.idle().map_or(0.0, |idle| idle.watts * 1e6);
-        // Adds the idle energy missing from earlier ticks. The meter is noisy, and cutting off at 0 would turn the
-        // noise into active energy.
+        // Adds the idle energy missing from earlier ticks. The meter is noisy, and cutting off at 0
+        // would turn the noise into active energy.
         let due = idle_uj * seconds + self.debt_uj;
         let nobody = self.weights.is_nothing();
         let energy = metered.energy_uj;
@@ -362,7 +363,8 @@ impl ZoneState {
         weights.doubt.add_tick(&owed.doubt);
     }
 
-    /// Lets the model learn, unless the tick has a gap. Returns the time that the energy belongs to, in seconds.
+    /// Lets the model learn, unless the tick has a gap. Returns the time that the energy belongs
+    /// to, in seconds.
     fn learn(&mut self, metered: &Metered, gap: bool, batch_ns: u64) -> f64 {
         let span = std::mem::take(&mut self.span);
         let gap = gap || self.still;
@@ -455,8 +457,8 @@ impl Shares {
         self.processes.pop();
     }
 
-    /// Distributes the zone's energy by the charges of its parts, which are whole microjoules. If the zone has at least
-    /// the energy of its parts, each row gets exactly the sum of its charges.
+    /// Distributes the zone's energy by the charges of its parts, which are whole microjoules. If
+    /// the zone has at least the energy of its parts, each row gets exactly the sum of its charges.
     fn divide_parts(&mut self, energy_uj: u64, weights: &Weights) {
         let driven: f64 = weights.cgroups.iter().sum::<f64>();
         let driven = (driven + weights.lost_cgroups + weights.interrupts) as u64;
