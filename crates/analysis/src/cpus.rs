@@ -38,8 +38,8 @@ pub struct CpuUse {
     pub interrupt_ns: Option<u64>,
     /// Time that the host took (steal time), if known.
     pub steal_ns: Option<u64>,
-    /// Parties that had the CPU, in descending order of time. The rest of the time went to parties that the batches did
-    /// not name.
+    /// Parties that had the CPU, in descending order of time. The rest of the time went to parties
+    /// that the batches did not name.
     pub holders: Vec<(Party, u64)>,
 }
 
@@ -90,8 +90,8 @@ impl CpuWindow {
         }
     }
 
-    /// Returns each CPU that was online, in ascending order. Holders with the same key at `level` are merged into one
-    /// party.
+    /// Returns each CPU that was online, in ascending order. Holders with the same key at `level`
+    /// are merged into one party.
     pub fn cpus(&self, level: Level) -> Vec<CpuUse> {
         let mut parties: BTreeMap<u32, HashMap<Key, (Party, u64)>> = BTreeMap::new();
         for (&(cpu, group), ns) in &self.holders {

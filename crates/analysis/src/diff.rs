@@ -1,13 +1,13 @@
 //! Compares two stretches of time, and tests whether the differences are more than noise.
 //!
-//! Each stretch is divided into blocks of a few seconds. A group has three figures in each block: CPU use, run-queue
-//! latency summed over its threads, and the 99th percentile of its waits. The Mann-Whitney rank-sum test compares the
-//! values in the blocks of both stretches. The test assumes nothing about the distribution of the values, and is exact
-//! for few blocks.
+//! Each stretch is divided into blocks of a few seconds. A group has three figures in each block:
+//! CPU use, run-queue latency summed over its threads, and the 99th percentile of its waits. The
+//! Mann-Whitney rank-sum test compares the values in the blocks of both stretches. The test assumes
+//! nothing about the distribution of the values, and is exact for few blocks.
 //!
-//! Blocks are compared rather than single waits or seconds, because neighbouring values depend on each other. With many
-//! groups, some differ by chance. The Benjamini-Hochberg procedure bounds the false discovery rate of all tests
-//! together.
+//! Blocks are compared rather than single waits or seconds, because neighbouring values depend on
+//! each other. With many groups, some differ by chance. The Benjamini-Hochberg procedure bounds the
+//! false discovery rate of all tests together.
 
 mod rank;
 
@@ -27,8 +27,9 @@ pub const LEAST_BLOCKS: usize = 5;
 /// Shortest and longest block. Shorter blocks depend on each other; longer ones would be too few.
 const SHORTEST_NS: u64 = 2_000_000_000;
 const LONGEST_NS: u64 = 60_000_000_000;
-/// Number of blocks in a stretch that is long enough, and the minimum that can find one change among about a hundred
-/// groups. A shorter stretch has blocks of [`FINEST_NS`], the interval of recordings.
+/// Number of blocks in a stretch that is long enough, and the minimum that can find one change
+/// among about a hundred groups. A shorter stretch has blocks of [`FINEST_NS`], the interval of
+/// recordings.
 const BLOCKS: u64 = 30;
 const FEW_BLOCKS: u64 = 10;
 const FINEST_NS: u64 = 1_000_000_000;
@@ -109,8 +110,8 @@ impl Stretch {
         }
     }
 
-    /// Restricts the stretch to the command that the agent follows. At the level of processes each of its processes has
-    /// a row; otherwise the command has one row.
+    /// Restricts the stretch to the command that the agent follows. At the level of processes each
+    /// of its processes has a row; otherwise the command has one row.
     #[must_use]
     pub fn of_command(self) -> Self {
         Self {
@@ -132,7 +133,8 @@ impl Stretch {
         };
         window.add(needed);
         let length_ns = batch.taken_ns.saturating_sub(window.started_ns());
-        // If a batch comes slightly early, the block ends anyway. Otherwise it would be longer by a whole interval.
+        // If a batch comes slightly early, the block ends anyway. Otherwise it would be longer by a
+        // whole interval.
         if length_ns >= self.block_ns - self.block_ns / 20 {
             let groups = groups(window, self.level, self.followed);
             self.end_block(groups, length_ns);
@@ -241,10 +243,11 @@ impl Figure {
 /// Result of the test of one figure.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Tested {
-    /// Probability of such a difference if nothing changed; `None` with too few blocks, or if the figure was always 0.
+    /// Probability of such a difference if nothing changed; `None` with too few blocks, or if the
+    /// figure was always 0.
     pub p: Option<f64>,
-    /// Whether the difference counts as a change rather than noise. Over all tests, at most 5% of the reported changes
-    /// are expected to be noise.
+    /// Whether the difference counts as a change rather than noise. Over all tests, at most 5% of
+    /// the reported changes are expected to be noise.
     pub changed: bool,
 }
 
@@ -275,7 +278,8 @@ impl Difference {
     }
 }
 
-/// Compares two stretches. Groups that changed come first, ordered by how much their CPU time and waits changed.
+/// Compares two stretches. Groups that changed come first, ordered by how much their CPU time and
+/// waits changed.
 pub fn differences(before: &Stretch, after: &Stretch) -> Vec<Difference> {
     let names: BTreeSet<&String> = before.groups.keys().chain(after.groups.keys()).collect();
     let mut rows: Vec<Difference> = Vec::new();

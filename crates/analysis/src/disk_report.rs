@@ -61,7 +61,8 @@ pub struct DiskReport {
     pub name: String,
     /// Major and minor number.
     pub number: (u32, u32),
-    /// Time during which the device had at least one request, in nanoseconds; `None` if the kernel does not count it.
+    /// Time during which the device had at least one request, in nanoseconds; `None` if the kernel
+    /// does not count it.
     pub busy_ns: Option<u64>,
     /// Users of the device, in descending order of device time.
     pub users: Vec<(DiskParty, DiskUse)>,

@@ -68,11 +68,11 @@ pub struct Evidence {
     pub waiting: Waiting,
     /// 99th percentile of the group's waits; `None` if there were none.
     pub p99_ns: Option<u64>,
-    /// Longest wait caused by one nameable group, or by several groups below one path. Kernel threads do not count as a
-    /// group.
+    /// Longest wait caused by one nameable group, or by several groups below one path. Kernel
+    /// threads do not count as a group.
     pub top_culprit_ns: u64,
-    /// Whether the group used up a quota ([`noctule_model::QuotaUse::binds`]). Such a group could not have used the CPU
-    /// time that went to other groups.
+    /// Whether the group used up a quota ([`noctule_model::QuotaUse::binds`]). Such a group could
+    /// not have used the CPU time that went to other groups.
     pub quota_binds: bool,
     /// Wait for other groups that cost the group CPU time. If a quota binds, only waits for groups
     /// that share the quota are included.
@@ -102,11 +102,12 @@ impl Evidence {
         self.wait_ns[cause as usize]
     }
 
-    /// Returns the wait during which something else had the CPU: another group, kernel threads, the group's own
-    /// threads, interrupts or the host.
+    /// Returns the wait during which something else had the CPU: another group, kernel threads, the
+    /// group's own threads, interrupts or the host.
     ///
-    /// Unattributed wait is included, because something had the CPU. Waits of the group's threads for each other are
-    /// left out if CPUs that they may use were idle: the scheduler chose to queue them.
+    /// Unattributed wait is included, because something had the CPU. Waits of the group's threads
+    /// for each other are left out if CPUs that they may use were idle: the scheduler chose to
+    /// queue them.
     pub fn contended_ns(&self) -> u64 {
         let all: u64 = CONTENDED.iter().map(|cause| self.of(*cause)).sum();
         match self.own_waits {
@@ -138,8 +139,8 @@ impl Evidence {
         self.of(Cause::Neighbour) + self.crowded_ns()
     }
 
-    /// Returns whether other groups caused more wait by crowding the group's threads onto few CPUs than by running in
-    /// their place.
+    /// Returns whether other groups caused more wait by crowding the group's threads onto few CPUs
+    /// than by running in their place.
     pub fn is_crowded(&self) -> bool {
         self.crowded_ns() > self.of(Cause::Neighbour)
     }
@@ -304,9 +305,9 @@ mod tests {
 
     const MS: u64 = 1_000_000;
 
-    /// Returns the evidence for a window of 1 s in which the group ran for `cpu` ms. `wait` lists its waits by cause,
-    /// in ms: throttling, neighbours, its own threads, the kernel, interrupts, the host, idle, and unattributed. One
-    /// culprit caused all waits for neighbours.
+    /// Returns the evidence for a window of 1 s in which the group ran for `cpu` ms. `wait` lists
+    /// its waits by cause, in ms: throttling, neighbours, its own threads, the kernel, interrupts,
+    /// the host, idle, and unattributed. One culprit caused all waits for neighbours.
     fn evidence(cpu: u64, wait: [u64; 8]) -> Evidence {
         Evidence {
             window_ns: 1000 * MS,

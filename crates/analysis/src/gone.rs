@@ -1,5 +1,5 @@
-//! Keeps the figures of rows that disappear before the end of a window. A batch lists ended processes and removed
-//! cgroups only for a while, and a window can be longer than that.
+//! Keeps the figures of rows that disappear before the end of a window. A batch lists ended
+//! processes and removed cgroups only for a while, and a window can be longer than that.
 
 use std::borrow::Cow;
 use std::hash::Hash;
@@ -225,7 +225,8 @@ pub(crate) fn disk_uses(batch: &Batch) -> impl Iterator<Item = (((u32, u32), Dis
     })
 }
 
-/// Yields the entries of `all` whose key is not listed. If `all` is empty, as it usually is, nothing is collected.
+/// Yields the entries of `all` whose key is not listed. If `all` is empty, as it usually is,
+/// nothing is collected.
 fn without<K: Copy + Eq + Hash, V>(
     all: &IdMap<K, V>,
     listed: impl Iterator<Item = K>,

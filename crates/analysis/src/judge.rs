@@ -14,7 +14,8 @@ use crate::{Baseline, Evidence, Party, ReportBuilder, Thresholds, WaitReport, Wa
 pub struct JudgeOptions {
     /// The level of the rows.
     pub level: Level,
-    /// Length of a window, in nanoseconds. A window ends with the first batch at or after this time.
+    /// Length of a window, in nanoseconds. A window ends with the first batch at or after this
+    /// time.
     pub window_ns: u64,
     /// Length of the history of a group, in nanoseconds.
     pub baseline_ns: u64,

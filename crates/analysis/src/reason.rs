@@ -101,7 +101,8 @@ impl WaitReportRow {
         (*kind != VerdictKind::Quiet && *kind != VerdictKind::Stopped && is_seldom).then_some(part)
     }
 
-    /// Returns the class in which the threads spent at least half of their time, unless it is a stall.
+    /// Returns the class in which the threads spent at least half of their time, unless it is a
+    /// stall.
     fn mostly(&self) -> Option<(BlockClass, f64)> {
         let of = |class: BlockClass| self.blocked_ns[class as usize];
         let idle = of(BlockClass::Poll).saturating_add(of(BlockClass::Timer));

@@ -10,7 +10,8 @@ use crate::{Evidence, Thresholds};
 /// other threads.
 const STOPPED: f64 = 0.5;
 
-/// Time for which the threads of a group were held, by cause, in nanoseconds. Each block counts once.
+/// Time for which the threads of a group were held, by cause, in nanoseconds. Each block counts
+/// once.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Stalls {
     /// Waits for block I/O or for write-back.

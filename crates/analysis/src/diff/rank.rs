@@ -1,11 +1,11 @@
 //! The rank-sum test, and the correction for many tests.
 
-/// Maximum number of blocks, both samples together, for the exact distribution. With more blocks the normal
-/// approximation is precise enough.
+/// Maximum number of blocks, both samples together, for the exact distribution. With more blocks
+/// the normal approximation is precise enough.
 const EXACT: usize = 30;
 
-/// Returns the p-value of the two-sided Mann-Whitney rank-sum test: the probability of rank differences at least this
-/// large if both samples have the same distribution.
+/// Returns the p-value of the two-sided Mann-Whitney rank-sum test: the probability of rank
+/// differences at least this large if both samples have the same distribution.
 pub(super) fn rank_sum(a: &[f64], b: &[f64]) -> f64 {
     let ranks = Ranks::of(a, b);
     match a.len() + b.len() {
@@ -109,8 +109,8 @@ pub(super) fn false_discovery(tests: &[Option<f64>], share: f64) -> Vec<bool> {
     tests.iter().map(changed).collect()
 }
 
-/// Returns the complementary error function for a non-negative argument (Numerical Recipes, `erfcc`). The relative
-/// error is below 1.2e-7 everywhere.
+/// Returns the complementary error function for a non-negative argument (Numerical Recipes,
+/// `erfcc`). The relative error is below 1.2e-7 everywhere.
 fn erfc(x: f64) -> f64 {
     let t = 1.0 / (1.0 + 0.5 * x);
     let terms = [
@@ -133,8 +133,8 @@ fn erfc(x: f64) -> f64 {
 mod tests {
     use super::*;
 
-    /// The expected values come from SciPy: `mannwhitneyu(a, b, method="asymptotic")`, and `method="exact"`, which
-    /// ignores ties.
+    /// The expected values come from SciPy: `mannwhitneyu(a, b, method="asymptotic")`, and
+    /// `method="exact"`, which ignores ties.
     #[test]
     fn the_test_has_the_figures_of_others() {
         // The first case is the example in SciPy's documentation.
@@ -160,8 +160,8 @@ mod tests {
 
     #[test]
     fn equal_values_are_permuted_as_any_others() {
-        // Of the 20 ways to divide 0 0 0 0 1 1 into threes, four have both ones in the first sample, and four in the
-        // second.
+        // Of the 20 ways to divide 0 0 0 0 1 1 into threes, four have both ones in the first
+        // sample, and four in the second.
         let p = rank_sum(&[0.0, 0.0, 0.0], &[0.0, 1.0, 1.0]);
         assert!((p - 8.0 / 20.0).abs() < 1e-12, "{p}");
     }
