@@ -1,4 +1,5 @@
-//! Builds the report of `stat` and `top`: the resource usage of each group or process between two batches.
+//! Builds the report of `stat` and `top`: the resource usage of each group or process between two
+//! batches.
 
 use std::collections::hash_map::Entry;
 use std::collections::{HashMap, HashSet};
@@ -157,8 +158,8 @@ impl ReportBuilder {
         self.last = Some(batch);
     }
 
-    /// Returns the last batch, as the start of the next window. Processes that ended in this window are removed from
-    /// it.
+    /// Returns the last batch, as the start of the next window. Processes that ended in this window
+    /// are removed from it.
     pub fn into_last(self) -> Batch {
         self.last.unwrap_or(self.first)
     }
@@ -179,7 +180,8 @@ impl ReportBuilder {
         let last = self.last.as_ref().unwrap_or(&self.first);
         let rows = match level {
             Level::Process => self.processes(last, followed_only),
-            // A group also contains processes that are not selected, so its row is summed from processes.
+            // A group also contains processes that are not selected, so its row is summed from
+            // processes.
             _ if followed_only || !self.selection.pids().is_empty() => {
                 group(self.selected(self.processes(last, followed_only)), level)
             }
@@ -298,7 +300,8 @@ impl ReportBuilder {
             .tree(first.chain(self.descents.iter().copied()))
     }
 
-    /// Returns the groups whose waits are reported; `None` for all. For a process, that is its group.
+    /// Returns the groups whose waits are reported; `None` for all. For a process, that is its
+    /// group.
     pub(crate) fn selected_groups(&self) -> Option<IdSet<CgroupId>> {
         if self.selection.is_empty() {
             return None;

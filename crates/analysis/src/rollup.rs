@@ -41,12 +41,12 @@ const LOOKED_AT_NS: u64 = 5_000_000_000;
 
 /// Charges the growth of each cgroup to its subject.
 ///
-/// Only growth is added, so a subject's counters are monotonic. The counters do not decrease when a cgroup is removed,
-/// or when noctule learns its owner late.
+/// Only growth is added, so a subject's counters are monotonic. The counters do not decrease when a
+/// cgroup is removed, or when noctule learns its owner late.
 ///
-/// The kernel side only knows cgroups. Therefore the waits of a cgroup for others are taken from the blame matrix
-/// rather than from its counters. The culprit decides the cause: a cgroup of the same subject, kernel threads, or a
-/// neighbour.
+/// The kernel side only knows cgroups. Therefore the waits of a cgroup for others are taken from
+/// the blame matrix rather than from its counters. The culprit decides the cause: a cgroup of the
+/// same subject, kernel threads, or a neighbour.
 #[derive(Debug)]
 pub struct Rollup {
     grace_ns: u64,
@@ -90,12 +90,14 @@ type Members = IdMap<CgroupId, Member>;
 #[derive(Debug)]
 struct Member {
     subject: Arc<Subject>,
-    /// The owner that `subject` was derived from. If the cgroup's owner changes, the subject is looked up again.
+    /// The owner that `subject` was derived from. If the cgroup's owner changes, the subject is
+    /// looked up again.
     owner: Arc<Owner>,
 }
 
 impl Rollup {
-    /// Creates a rollup. `grace_ns` is how long a subject is kept after its last cgroup was removed.
+    /// Creates a rollup. `grace_ns` is how long a subject is kept after its last cgroup was
+    /// removed.
     pub fn new(grace_ns: u64) -> Self {
         Self {
             grace_ns,
@@ -117,11 +119,11 @@ impl Rollup {
         }
     }
 
-    /// Fills [`Batch::subjects`]. The waits, preemptions and blocked time of the node become the sums over all subjects
-    /// so far.
+    /// Fills [`Batch::subjects`]. The waits, preemptions and blocked time of the node become the
+    /// sums over all subjects so far.
     ///
-    /// The owners of the batch's cgroups must already be set. A cgroup without an owner is skipped, and charged in full
-    /// as soon as it has one.
+    /// The owners of the batch's cgroups must already be set. A cgroup without an owner is skipped,
+    /// and charged in full as soon as it has one.
     pub fn apply(&mut self, batch: &mut Batch) {
         for standing in self.subjects.values_mut() {
             standing.tick = Counters::default();

@@ -21,7 +21,8 @@ impl From<&ProcessRow> for Descent {
     }
 }
 
-/// Minimum length of a prefix of a container id. Names such as `db` and `fe` consist of hexadecimal digits, too.
+/// Minimum length of a prefix of a container id. Names such as `db` and `fe` consist of hexadecimal
+/// digits, too.
 pub const SHORTEST_ID: usize = 4;
 
 /// The kind of owner name by which rows are selected.
@@ -154,8 +155,9 @@ pub struct Missing {
 }
 
 impl Selection {
-    /// Also requires a name that matches one of these patterns. `*`, `?` and `[...]` work as in a shell, except that
-    /// `*` also matches slashes. An empty list requires nothing. Returns an error message if a pattern is invalid.
+    /// Also requires a name that matches one of these patterns. `*`, `?` and `[...]` work as in a
+    /// shell, except that `*` also matches slashes. An empty list requires nothing. Returns an
+    /// error message if a pattern is invalid.
     pub fn with_names(mut self, named: Named, patterns: &[String]) -> Result<Self, String> {
         let parsed = patterns.iter().map(|text| match Pattern::new(text) {
             Ok(pattern) => Ok(pattern),
@@ -197,8 +199,9 @@ impl Selection {
         })
     }
 
-    /// Returns the selected processes and their descendants among `processes`; `None` if the selection allows any
-    /// process. A process whose parent exits gets a new parent, and may occur once with each.
+    /// Returns the selected processes and their descendants among `processes`; `None` if the
+    /// selection allows any process. A process whose parent exits gets a new parent, and may occur
+    /// once with each.
     pub fn tree(&self, processes: impl Iterator<Item = Descent>) -> Option<HashSet<ProcessId>> {
         if self.pids.is_empty() {
             return None;
@@ -210,7 +213,8 @@ impl Selection {
         }
         let mut children: HashMap<ProcessId, Vec<ProcessId>> = HashMap::new();
         for &Descent { id, parent_pid } in &processes {
-            // PIDs are reused. The parent is the latest process with that PID that started no later than its child.
+            // PIDs are reused. The parent is the latest process with that PID that started no later
+            // than its child.
             let parents = starts.get(&parent_pid);
             let parent = parents.and_then(|starts| starts.range(..=id.start_ns).next_back());
             if let Some(&start_ns) = parent {

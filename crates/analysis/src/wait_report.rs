@@ -27,8 +27,8 @@ pub use self::released::{Released, ReleasedBy};
 #[derive(Clone, Debug)]
 pub struct Culprit {
     pub party: Party,
-    /// How long the group waited while this party had the CPU, and how often this party preempted it. Preemptions by
-    /// kernel threads are only in [`WaitReportRow::preemptions`].
+    /// How long the group waited while this party had the CPU, and how often this party preempted
+    /// it. Preemptions by kernel threads are only in [`WaitReportRow::preemptions`].
     pub blame: Blame,
 }
 
@@ -413,7 +413,8 @@ impl Draft {
     }
 
     fn finish(self) -> WaitReportRow {
-        // The blame matrix lists neighbours by name. The neighbour counter has the same sum, so it is not added.
+        // The blame matrix lists neighbours by name. The neighbour counter has the same sum, so it
+        // is not added.
         let mut wait_ns = Cause::ALL.map(|cause| self.counters[Counter::Wait(cause)]);
         wait_ns[Cause::Neighbour as usize] = 0;
         wait_ns[Cause::Own as usize] += self.own.wait_ns;
@@ -466,8 +467,8 @@ impl Draft {
     }
 }
 
-/// The parties of a level, by number. There may be tens of thousands of pairs of groups, and each group's key is built
-/// only once.
+/// The parties of a level, by number. There may be tens of thousands of pairs of groups, and each
+/// group's key is built only once.
 struct Parties<'a> {
     level: Level,
     owners: &'a IdMap<CgroupId, Arc<Owner>>,
@@ -504,7 +505,8 @@ impl<'a> Parties<'a> {
     }
 }
 
-/// Growth of the blame matrix and the wait histograms in a window, including rows that appeared or disappeared in it.
+/// Growth of the blame matrix and the wait histograms in a window, including rows that appeared or
+/// disappeared in it.
 struct Growth<'a> {
     first: &'a Batch,
     last: &'a Batch,
@@ -559,8 +561,9 @@ impl Growth<'_> {
 }
 
 impl ReportBuilder {
-    /// Returns the waits in the window so far. `level` must not be [`Level::Process`]. Verdicts do not use the history.
-    /// With `followed_only`, the report has one row, for the command that the agent follows.
+    /// Returns the waits in the window so far. `level` must not be [`Level::Process`]. Verdicts do
+    /// not use the history. With `followed_only`, the report has one row, for the command that the
+    /// agent follows.
     pub fn waits(&self, level: Level, followed_only: bool, thresholds: &Thresholds) -> WaitReport {
         let mut report = self.waits_of_all(level, followed_only, thresholds);
         report
@@ -655,7 +658,8 @@ impl ReportBuilder {
         Throttled::between(&first.quotas, gone.quotas(last), began, groups, window_ns)
     }
 
-    /// Returns whether the group with that path, or a descendant, got its first thread in the window.
+    /// Returns whether the group with that path, or a descendant, got its first thread in the
+    /// window.
     fn began(&self, path: &str) -> bool {
         let (first, last) = self.ends();
         let has_some = |row: &CgroupRow| {
@@ -666,7 +670,8 @@ impl ReportBuilder {
         !first.cgroups.iter().any(has_some) && rows.any(|row| has_some(&row))
     }
 
-    /// Returns the rows of the `selected` groups, or of all groups. `groups` holds the usage of every group.
+    /// Returns the rows of the `selected` groups, or of all groups. `groups` holds the usage of
+    /// every group.
     fn drafts(
         growth: &Growth<'_>,
         level: Level,

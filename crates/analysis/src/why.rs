@@ -204,7 +204,8 @@ impl WaitReport {
     }
 }
 
-/// Returns the party's processes with the most CPU time. `report` must be at the level of processes.
+/// Returns the party's processes with the most CPU time. `report` must be at the level of
+/// processes.
 pub fn busiest(report: &Report, party: &Party, level: Level) -> Vec<ProcessUse> {
     let wanted: Key = party.key(level);
     let belongs = |row: &&Row| match &row.process {

@@ -28,8 +28,8 @@ impl Default for EventLogLimits {
     }
 }
 
-/// The latest events. Signs of trouble are kept in their own ring, so that a storm of short processes does not push
-/// them out.
+/// The latest events. Signs of trouble are kept in their own ring, so that a storm of short
+/// processes does not push them out.
 #[derive(Clone, Debug)]
 pub struct EventLog {
     limits: EventLogLimits,

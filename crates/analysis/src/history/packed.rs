@@ -1,7 +1,7 @@
 //! Compact rows of a point.
 //!
-//! A history holds hundreds of points that are rarely read, and most of their numbers are small or 0. The
-//! variable-length integers of postcard take a quarter of the space.
+//! A history holds hundreds of points that are rarely read, and most of their numbers are small or
+//! zero. The variable-length integers of postcard take a quarter of the space.
 
 use noctule_model::Cause;
 use serde::{Deserialize, Serialize};

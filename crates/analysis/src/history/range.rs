@@ -71,7 +71,8 @@ pub struct SpanStep {
     pub interrupt_ns: Option<u64>,
     /// Time that the host took; `None` unless it is known for every point.
     pub steal_ns: Option<u64>,
-    /// Time that the host took, if it is included in used and idle time; `None` unless it is known for every point.
+    /// Time that the host took, if it is included in used and idle time; `None` unless it is known
+    /// for every point.
     pub steal_included_ns: Option<u64>,
     /// Waits by index of [`Cause`].
     pub wait_ns: [u64; Cause::ALL.len()],
@@ -156,8 +157,8 @@ impl TimeSpan {
 }
 
 impl TimelineView {
-    /// Returns the sums over a range. A point is spread over the steps that it covers, by time. A late or long point
-    /// thus leaves no gap.
+    /// Returns the sums over a range. A point is spread over the steps that it covers, by time. A
+    /// late or long point thus leaves no gap.
     pub fn range(&self, query: &TimeSpanQuery) -> TimeSpan {
         let step_ns = self.step_ns(query);
         let from_unix_ns = query.from_unix_ns / step_ns * step_ns;
@@ -206,7 +207,8 @@ impl TimelineView {
             true => 0,
             false => *lengths.select_nth_unstable(middle).1,
         };
-        // Rounds to seconds. Otherwise a batch that is late by milliseconds would make steps a second longer.
+        // Rounds to seconds. Otherwise a batch that is late by milliseconds would make steps a
+        // second longer.
         let usual = (usual + LEAST_STEP_NS / 2) / LEAST_STEP_NS * LEAST_STEP_NS;
         step_ns.max(usual).max(1).next_multiple_of(LEAST_STEP_NS)
     }

@@ -140,7 +140,8 @@ fn a_step_without_points_is_a_gap_and_others_stay_where_they_are() {
     assert_eq!(later.from_unix_ns, START, "borders are multiples of a step");
 }
 
-/// Returns the points of batches taken at these times, in milliseconds. Half of the machine is used.
+/// Returns the points of batches taken at these times, in milliseconds. Half of the machine is
+/// used.
 fn ticks(millis: impl IntoIterator<Item = u64>) -> TimelineView {
     let mut history = Timeline::new(TimelineLimits::default());
     for (sequence, at) in (0..).zip(millis) {

@@ -5,14 +5,15 @@ use std::hash::Hash;
 
 use noctule_model::{CgroupId, Cumulative, IdMap};
 
-/// The values that were charged so far for each row: a cell of the blame matrix, a histogram, or a destination. A row
-/// whose cgroup is not known yet is skipped. Once the cgroup is known, the whole value counts as growth.
+/// The values that were charged so far for each row: a cell of the blame matrix, a histogram, or a
+/// destination. A row whose cgroup is not known yet is skipped. Once the cgroup is known, the whole
+/// value counts as growth.
 #[derive(Debug)]
 pub(super) struct Growth<K, V> {
     tick: u64,
     cells: IdMap<(CgroupId, K), Cell<V>>,
-    /// The key of the row to which the source adds rows that it drops. `None` if the source drops rows only with their
-    /// cgroup.
+    /// The key of the row to which the source adds rows that it drops. `None` if the source drops
+    /// rows only with their cgroup.
     rest: Option<K>,
 }
 

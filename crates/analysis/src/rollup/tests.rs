@@ -79,7 +79,8 @@ fn where_many_groups_come_and_go_the_longest_gone_leave_early() {
 
 const SECOND: u64 = 1_000_000_000;
 
-/// Applies a batch with these cgroups, each with this CPU time, and returns the CPU time of each subject.
+/// Applies a batch with these cgroups, each with this CPU time, and returns the CPU time of each
+/// subject.
 fn crowd(rollup: &mut Rollup, second: u64, used: &[(u64, u64)]) -> HashMap<Subject, u64> {
     let rows = used.iter().map(|(id, ns)| row(*id, &format!("/{id}"), *ns));
     step(rollup, second * SECOND, rows.collect())
@@ -140,7 +141,8 @@ const UNITS: [(u64, &str); 4] = [
     (4, "/"),
 ];
 
-/// Returns two cgroups of one unit, one of another unit, the root cgroup, and a cgroup without a unit.
+/// Returns two cgroups of one unit, one of another unit, the root cgroup, and a cgroup without a
+/// unit.
 fn groups(counters: Counters) -> Vec<CgroupRow> {
     let unit = |&(id, name): &(u64, &str)| {
         let mut row = row(id, "/", 0);

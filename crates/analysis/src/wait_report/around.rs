@@ -22,7 +22,8 @@ pub struct Surroundings {
     pub idle_ns: u64,
     /// CPU time of all other groups.
     pub others_cpu_ns: u64,
-    /// The other groups with the most CPU time, in descending order. Empty if the row's threads may not use all CPUs.
+    /// The other groups with the most CPU time, in descending order. Empty if the row's threads may
+    /// not use all CPUs.
     pub busiest: Vec<(Party, u64)>,
 }
 

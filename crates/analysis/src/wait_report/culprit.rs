@@ -6,10 +6,10 @@ use super::WaitReportRow;
 use crate::party::Party;
 
 impl WaitReportRow {
-    /// Returns the culprit of the verdict. If the verdict has none, returns the party that caused most of the wait,
-    /// unless it caused less than 1%. If a quota binds, only parties that share the quota are candidates. Returns
-    /// `None` if the group holds itself back or the CPU is not the cause, because then the other parties are not to
-    /// blame.
+    /// Returns the culprit of the verdict. If the verdict has none, returns the party that caused
+    /// most of the wait, unless it caused less than 1%. If a quota binds, only parties that share
+    /// the quota are candidates. Returns `None` if the group holds itself back or the CPU is not
+    /// the cause, because then the other parties are not to blame.
     pub fn main_culprit(&self) -> Option<&Party> {
         let bound = self.verdict.kind == VerdictKind::QuotaAndNeighbours
             && self.verdict.evidence.quota_binds;

@@ -105,7 +105,8 @@ impl<'a> Throttled<'a> {
         };
         let concerns = |quota: &&Growth<'_>| {
             members.iter().any(|member| {
-                // All groups are below the root group, but the root row does not contain their processes.
+                // All groups are below the root group, but the root row does not contain their
+                // processes.
                 let inside = member.path != "/" && is_below(quota.path, &member.path);
                 inside || is_below(&member.path, quota.path)
             })
@@ -207,7 +208,8 @@ impl<'a> Growth<'a> {
         outside_ns.min(open.unused_ns) / row.cpu_ns.max(1) as f64
     }
 
-    /// Returns how a row with these members used the quota. `path` is the row's path if it is a group.
+    /// Returns how a row with these members used the quota. `path` is the row's path if it is a
+    /// group.
     fn usage(&self, path: Option<&str>, members: &[Member], window_ns: u64) -> QuotaUse {
         let below = |member: &&Member| is_below(&member.path, self.path);
         let sum = |ns: u64, member: &Member| ns + member.wanted_ns;

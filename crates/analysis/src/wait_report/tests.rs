@@ -366,8 +366,8 @@ fn the_quota_that_throttled_most_is_the_one_that_held() {
     assert_eq!(row.verdict.kind, VerdictKind::HeldByQuota);
 }
 
-/// Returns a report about a job that began in the window next to a busy neighbour. A quota throttled the job for two of
-/// its four seconds. `limited` is the group with the quota.
+/// Returns a report about a job that began in the window next to a busy neighbour. A quota
+/// throttled the job for two of its four seconds. `limited` is the group with the quota.
 fn short_job(limited: &str, followed: bool) -> WaitReport {
     let mut job = group(10, "/scope/job", 0, 0, 300);
     job.counters[Counter::Wait(Cause::Throttle)] = 2000 * MS;

@@ -2,8 +2,8 @@
 
 use super::*;
 
-/// Returns a pod with two containers. A quota throttles the sidecar in each period. The main container has no quota and
-/// waits for a hog. `ids` are the ids of their groups.
+/// Returns a pod with two containers. A quota throttles the sidecar in each period. The main
+/// container has no quota and waits for a hog. `ids` are the ids of their groups.
 fn pod_with_sidecar(ids: [u64; 2], main_ms: u64, level: Level) -> WaitReport {
     let [sidecar, main] = ids;
     let in_pod = |id, container: &str, ran_ms: u64| {
@@ -76,7 +76,8 @@ fn the_quota_of_one_container_clears_no_neighbour_of_another_one_in_the_pod() {
     }
 }
 
-/// The sidecar hardly runs and is always throttled. The quota of the pod throttles the other container in each period.
+/// The sidecar hardly runs and is always throttled. The quota of the pod throttles the other
+/// container in each period.
 #[test]
 fn a_quota_that_binds_comes_before_one_that_throttled_for_longer() {
     let quota = |id, path: &str, throttled_ns: u64| QuotaRow {
