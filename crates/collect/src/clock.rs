@@ -11,7 +11,8 @@ use rustix::time::{ClockId, clock_gettime};
 /// part of the process's name.
 const SET_NS: u64 = 100_000_000;
 
-/// Maximum number of boot times to keep. Each change of the wall clock adds one, and the oldest is dropped.
+/// Maximum number of boot times to keep. Each change of the wall clock adds one, and the oldest is
+/// dropped.
 const MOST_BOOTS: usize = 1000;
 
 static BOOTS: Mutex<Boots> = Mutex::new(Boots::new());
@@ -44,15 +45,16 @@ fn boottime_of(offsets: &str) -> i64 {
     offset.unwrap_or(0)
 }
 
-/// Returns nanoseconds since boot, including suspended time, as the kernel counts them outside of time namespaces.
+/// Returns nanoseconds since boot, including suspended time, as the kernel counts them outside of
+/// time namespaces.
 pub(crate) fn since_boot_ns() -> u64 {
     let up = clock_gettime(ClockId::Boottime);
     let up_ns = up.tv_sec as u64 * 1_000_000_000 + up.tv_nsec as u64;
     up_ns.saturating_add_signed(AHEAD_NS.saturating_neg())
 }
 
-/// Returns the current time and the boot time, in nanoseconds since 1970. The boot time does not change until the clock
-/// is set.
+/// Returns the current time and the boot time, in nanoseconds since 1970. The boot time does not
+/// change until the clock is set.
 pub(crate) fn wall_clock() -> (u64, u64) {
     let mut boots = BOOTS.lock().unwrap_or_else(PoisonError::into_inner);
     let now = SystemTime::now()

@@ -70,8 +70,8 @@ pub struct EventSource {
 }
 
 impl EventSource {
-    /// Creates a source that reads from these programs, which were loaded for this stream. `grace` is how long
-    /// processes and cgroups are kept after they are gone.
+    /// Creates a source that reads from these programs, which were loaded for this stream. `grace`
+    /// is how long processes and cgroups are kept after they are gone.
     pub fn new(
         kernel: Events,
         files: Option<FileEvents>,
@@ -173,7 +173,8 @@ impl EventSource {
             .collect())
     }
 
-    /// Returns the time after which the next call of `collect` has events, even if nothing else happens.
+    /// Returns the time after which the next call of `collect` has events, even if nothing else
+    /// happens.
     pub fn waits(&self) -> Option<Duration> {
         self.order.waits()
     }
@@ -278,8 +279,8 @@ impl EventSource {
         Ok(())
     }
 
-    /// Reports what was lost in a gap: the difference between the stream and the current state. Does nothing without a
-    /// gap.
+    /// Reports what was lost in a gap: the difference between the stream and the current state.
+    /// Does nothing without a gap.
     pub fn reconcile(&mut self, batch: &Batch, wanted: Wanted<'_>) -> Result<(), Error> {
         let now_ns = batch.taken_ns;
         if self.udp.is_some() {
@@ -426,7 +427,8 @@ fn portless(event: &mut RawEvent) -> Option<&mut Socket> {
     }
 }
 
-/// Maximum number of walks over all sockets per second. Any user can make sockets listen repeatedly.
+/// Maximum number of walks over all sockets per second. Any user can make sockets listen
+/// repeatedly.
 const WALKS_PER_SECOND: u32 = 5;
 
 /// Counts a walk, and returns whether the budget of the current second allows it.

@@ -1,7 +1,7 @@
 //! Sums that outlive the rows of the kernel side.
 //!
-//! When a group is removed, its figures are settled here before its row is deleted. After some time the group is
-//! retired, and its figures move to a sum without a name.
+//! When a group is removed, its figures are settled here before its row is deleted. After some time
+//! the group is retired, and its figures move to a sum without a name.
 
 use std::hash::Hash;
 use std::ops::AddAssign;

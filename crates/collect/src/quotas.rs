@@ -1,4 +1,5 @@
-//! Reads the CPU quotas of groups, and the kernel's statistics about them, from the cgroup hierarchy.
+//! Reads the CPU quotas of groups, and the kernel's statistics about them, from the cgroup
+//! hierarchy.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::path::PathBuf;

@@ -8,8 +8,8 @@ use noctule_model::{Batch, Cause, CgroupId, CgroupRow, Counter, ThreadRoom};
 
 use crate::SettingFiles;
 
-/// A group is read if its threads waited long enough for each other or for other groups: for more than 1/PART of the
-/// time between two batches.
+/// A group is read if its threads waited long enough for each other or for other groups: for more
+/// than 1/PART of the time between two batches.
 const PART: u64 = 20;
 
 /// Number of batches after which a group is read again.

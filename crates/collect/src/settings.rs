@@ -18,7 +18,8 @@ use crate::quotas::Quota;
 const THREADS: usize = 256;
 /// Maximum number of threads of the machine whose CPU time is recorded.
 const NOTED: usize = 8192;
-/// Upper bound for the size of a thread's `stat` file: a name, and about 50 numbers of up to 20 digits.
+/// Upper bound for the size of a thread's `stat` file: a name, and about 50 numbers of up to 20
+/// digits.
 const LONGEST_STAT: usize = 2048;
 
 /// Reads the kernel's files.
@@ -263,7 +264,8 @@ impl SettingFiles {
                 let state = stat
                     .rsplit_once(") ")
                     .and_then(|(_, rest)| rest.chars().next());
-                // "0" means that the thread sleeps in no kernel function, or that reading is not permitted.
+                // "0" means that the thread sleeps in no kernel function, or that reading is not
+                // permitted.
                 let wchan = Some(text("wchan")).filter(|wchan| !matches!(wchan.as_str(), "" | "0"));
                 let kind = Asleep::new(state.unwrap_or('X'), wchan.as_deref().unwrap_or_default());
                 let Some(kind) = kind else { continue };
@@ -304,7 +306,8 @@ impl SettingFiles {
         })
     }
 
-    /// Returns the CPU time of the machine's threads so far. If there are very many threads, some are left out.
+    /// Returns the CPU time of the machine's threads so far. If there are very many threads, some
+    /// are left out.
     pub fn thread_times(&self) -> ThreadTimes {
         let processes = fs::read_dir(self.root.join("proc"));
         let processes = processes.into_iter().flatten().flatten();
@@ -339,7 +342,8 @@ impl SettingFiles {
         let cpu = |line: &str| {
             let mut words = line.strip_prefix("cpu")?.split_whitespace();
             let number = words.next()?.parse().ok()?;
-            // User, nice, system, idle, iowait, irq, softirq, steal; guest time is included in the first two.
+            // User, nice, system, idle, iowait, irq, softirq, steal; guest time is included in the
+            // first two.
             let ticks: Vec<u64> = words.take(8).filter_map(|w| w.parse().ok()).collect();
             let idle = ticks.get(3)? + ticks.get(4)?;
             Some((number, idle, ticks.iter().sum()))

@@ -8,8 +8,8 @@ use std::time::Duration;
 pub struct Config {
     /// Root of the node: `/`, or its mount point in the agent's container.
     pub root: PathBuf,
-    /// Mount point of the hierarchy that the kernel side reads, as this process sees it, e.g. `/sys/fs/cgroup` or
-    /// `/sys/fs/cgroup/cpu`.
+    /// Mount point of the hierarchy that the kernel side reads, as this process sees it, e.g.
+    /// `/sys/fs/cgroup` or `/sys/fs/cgroup/cpu`.
     pub cgroup_mount: PathBuf,
     /// How long a removed group is remembered.
     pub remember: Duration,

@@ -5,8 +5,8 @@
 //! leave on the node. No socket or API is used, and a hanging file system cannot delay the data. A
 //! [`Registry`] combines paths and names, and remembers removed groups for a while.
 //!
-//! Names that a user could choose are prefixed with the user's id. Files that a user can write are only used for that
-//! user's groups (see `trust`).
+//! Names that a user could choose are prefixed with the user's id. Files that a user can write are
+//! only used for that user's groups (see `trust`).
 //!
 //! This crate uses neither BPF nor a clock. The caller passes changes of the tree as events and the
 //! time as an argument. Every file is looked up below a given root.

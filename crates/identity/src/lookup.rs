@@ -69,8 +69,8 @@ pub(crate) enum Asked {
     Gone,
 }
 
-/// Handle to the thread, which ends when the handle is dropped. Dropping does not wait, because the thread may hang in
-/// a file system.
+/// Handle to the thread, which ends when the handle is dropped. Dropping does not wait, because the
+/// thread may hang in a file system.
 pub(crate) struct Lookups {
     questions: Sender<(CgroupId, Query)>,
     replies: Receiver<Reply>,
@@ -80,8 +80,8 @@ pub(crate) struct Lookups {
 }
 
 impl Lookups {
-    /// Starts the thread, which calls `first` before anything else. `find` receives a query, and whether it is the
-    /// first one of a burst.
+    /// Starts the thread, which calls `first` before anything else. `find` receives a query, and
+    /// whether it is the first one of a burst.
     pub(crate) fn spawn(
         lane: Lane,
         first: fn(),

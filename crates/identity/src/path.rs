@@ -12,16 +12,16 @@ use crate::{pod, text};
 /// cost of a deeper path.
 const MAX_COMPONENTS: usize = 256;
 
-/// Reads a cgroup path. This is a pure function that never fails. `path` is relative to the root of the hierarchy; in a
-/// cgroup namespace a leading `/../..` is ignored.
+/// Reads a cgroup path. This is a pure function that never fails. `path` is relative to the root of
+/// the hierarchy; in a cgroup namespace a leading `/../..` is ignored.
 ///
 /// The result is the outermost component that is a container. Everything below belongs to that
 /// container, because its processes may choose those names. Names that only occur in files are
 /// `None`.
 ///
-/// The unit is the innermost service or scope down to the container's own group, in systemd's spelling (see
-/// [`crate::unescape`]). A unit of a user's manager is prefixed with the user's id (`1000:NAME`). Units inside the
-/// container do not count.
+/// The unit is the innermost service or scope down to the container's own group, in systemd's
+/// spelling (see [`crate::unescape`]). A unit of a user's manager is prefixed with the user's id
+/// (`1000:NAME`). Units inside the container do not count.
 ///
 /// The result can be wrong, because any process that may create cgroups can name one `docker-<64
 /// hex>.scope`. The registry therefore only trusts names given by root.

@@ -156,7 +156,8 @@ impl Registry {
         self.ask();
     }
 
-    /// Returns when the next search for names is due, if there is one. [`Registry::tick`] should be called then.
+    /// Returns when the next search for names is due, if there is one. [`Registry::tick`] should be
+    /// called then.
     pub fn due_ns(&self) -> Option<u64> {
         let lanes = self.lookups.iter().zip(&self.due);
         let due = lanes.filter(|(asking, _)| asking.is_some());

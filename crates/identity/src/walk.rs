@@ -10,18 +10,19 @@ use noctule_model::CgroupId;
 /// Maximum depth of groups, which protects against a tree that contains itself.
 const MAX_DEPTH: usize = 128;
 
-/// Walks the hierarchy mounted at `mount`, and passes the id and path of each group to `take`, starting with the
-/// mount's root (`/`).
+/// Walks the hierarchy mounted at `mount`, and passes the id and path of each group to `take`,
+/// starting with the mount's root (`/`).
 ///
-/// Paths are relative to the mount. Names that are not UTF-8 are converted with U+FFFD. The id of a group is the inode
-/// of its directory, so one listing of each directory is enough. Symbolic links are not followed.
+/// Paths are relative to the mount. Names that are not UTF-8 are converted with U+FFFD. The id of a
+/// group is the inode of its directory, so one listing of each directory is enough. Symbolic links
+/// are not followed.
 ///
-/// Returns the number of existing directories that could not be listed or are too deep. Groups below these directories
-/// are missing. Directories that vanished during the walk are not included in the number. Memory use does not depend on
-/// the number of groups.
+/// Returns the number of existing directories that could not be listed or are too deep. Groups
+/// below these directories are missing. Directories that vanished during the walk are not included
+/// in the number. Memory use does not depend on the number of groups.
 ///
-/// The result is not a snapshot: groups that are created or moved during the walk may be missing. Fails only if the
-/// mount's root cannot be read.
+/// The result is not a snapshot: groups that are created or moved during the walk may be missing.
+/// Fails only if the mount's root cannot be read.
 pub fn walk(mount: &Path, mut take: impl FnMut(CgroupId, &str)) -> io::Result<usize> {
     take(CgroupId(fs::metadata(mount)?.ino()), "/");
     let mut unreadable = 0;

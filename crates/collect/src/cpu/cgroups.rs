@@ -162,7 +162,8 @@ impl Cgroups {
         settled
     }
 
-    /// Returns the usage of all groups, in total and by package. Overflow counts as used on the first package.
+    /// Returns the usage of all groups, in total and by package. Overflow counts as used on the
+    /// first package.
     pub(super) fn total(&self) -> Used {
         let mut sums = vec![Counters::default(); self.packages];
         let groups = self.groups.values();

@@ -57,7 +57,8 @@ impl Features {
         self.now = changed.collect();
     }
 
-    /// Checks for a sched_ext scheduler. With one, a waiting thread is not necessarily in the queue of a CPU.
+    /// Checks for a sched_ext scheduler. With one, a waiting thread is not necessarily in the queue
+    /// of a CPU.
     pub(super) fn follow_scheduler(&mut self) {
         self.set_scheduler(noctule_kernel::ext_scheduler(&self.sys));
     }

@@ -31,7 +31,8 @@ pub(super) struct Hidden {
     /// kernel side.
     hierarchy: Option<Hierarchy>,
     due_ns: u64,
-    /// Processes that were missing in the last search. A process that is just starting or exiting is missing only once.
+    /// Processes that were missing in the last search. A process that is just starting or exiting
+    /// is missing only once.
     suspects: HashMap<u32, Used>,
     hidden: HashMap<u32, Used>,
     changed: bool,
@@ -39,7 +40,8 @@ pub(super) struct Hidden {
 
 /// A hidden process, and how much of its CPU time was already reported.
 struct Used {
-    /// Start of the process in clock ticks since boot. Together with the PID it identifies a process.
+    /// Start of the process in clock ticks since boot. Together with the PID it identifies a
+    /// process.
     start: u64,
     name: String,
     cpu_ns: u64,
@@ -118,7 +120,8 @@ impl Hidden {
         read
     }
 
-    /// Returns a description of the hidden processes if they have changed; an empty string if there are none.
+    /// Returns a description of the hidden processes if they have changed; an empty string if there
+    /// are none.
     pub(super) fn changed(&mut self) -> Option<String> {
         if !std::mem::take(&mut self.changed) {
             return None;
@@ -159,7 +162,8 @@ impl Used {
         })
     }
 
-    /// Returns the CPU time since the last reading in the format of the kernel side; `None` if the process has ended.
+    /// Returns the CPU time since the last reading in the format of the kernel side; `None` if the
+    /// process has ended.
     fn sample(
         &mut self,
         proc: &Path,

@@ -96,11 +96,12 @@ impl NodeTime {
         }
     }
 
-    /// Returns the node and its packages. `used` is the total usage of all threads. `hidden_ns` is the CPU time of
-    /// hidden processes since the last snapshot.
+    /// Returns the node and its packages. `used` is the total usage of all threads. `hidden_ns` is
+    /// the CPU time of hidden processes since the last snapshot.
     ///
-    /// Programs do not see switches to hidden processes, so a CPU that is idle before and after counts as idle
-    /// throughout. If idle and used time exceed the elapsed time, the excess belongs to hidden processes.
+    /// Programs do not see switches to hidden processes, so a CPU that is idle before and after
+    /// counts as idle throughout. If idle and used time exceed the elapsed time, the excess belongs
+    /// to hidden processes.
     pub(super) fn finish(
         &mut self,
         snapshot: &Snapshot,
@@ -270,7 +271,8 @@ mod tests {
 
     use super::*;
 
-    /// Returns a snapshot of CPUs: number, end of the last slice, idle time until then, running thread.
+    /// Returns a snapshot of CPUs: number, end of the last slice, idle time until then, running
+    /// thread.
     fn at(taken_ns: u64, cpus: &[(u32, u64, u64, u32)]) -> Snapshot {
         let slot = |&(cpu, since, idle_ns, pid): &(u32, u64, u64, u32)| {
             (

@@ -1,4 +1,5 @@
-//! Counts events by cgroup. The kernel side deletes its rows with their cgroups; the counters here stay.
+//! Counts events by cgroup. The kernel side deletes its rows with their cgroups; the counters here
+//! stay.
 
 use std::collections::{HashMap, HashSet};
 use std::net::SocketAddr;
@@ -317,7 +318,8 @@ fn open(rows: impl Iterator<Item = (Option<CgroupId>, Sockets)>) -> HashMap<Cgro
     groups
 }
 
-/// Returns the counters that are measured. A counter that was not requested or has no hook is left out rather than 0.
+/// Returns the counters that are measured. A counter that was not requested or has no hook is left
+/// out rather than 0.
 fn measured(kernel: &Events, files: Option<&FileEvents>) -> Vec<EventCounter> {
     let on = |id: FeatureId| {
         let mut features = kernel.features().iter();

@@ -34,7 +34,8 @@ enum Start {
     Reported,
     /// The process is older than the stream.
     Before,
-    /// The start was lost, or the process is older than the stream. Only later events were reported.
+    /// The start was lost, or the process is older than the stream. Only later events were
+    /// reported.
     Unknown,
 }
 
@@ -79,7 +80,8 @@ impl Known {
         }
     }
 
-    /// Records an event that is reported, or a process or socket that exists without having been reported.
+    /// Records an event that is reported, or a process or socket that exists without having been
+    /// reported.
     pub(super) fn note(&mut self, event: &RawEvent, reported: bool) {
         let Some(process) = event.process else {
             return;
@@ -149,7 +151,8 @@ impl Known {
         }
     }
 
-    /// Returns whether the batch has a process that the kernel no longer lists and whose exit was not reported.
+    /// Returns whether the batch has a process that the kernel no longer lists and whose exit was
+    /// not reported.
     pub(super) fn waits_for_an_end(&self, batch: &Batch) -> bool {
         let mut gone = batch.processes.iter().filter(|row| row.gone);
         gone.any(|row| self.processes.contains_key(&row.id))

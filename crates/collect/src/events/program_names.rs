@@ -77,8 +77,9 @@ impl ProgramNames {
     }
 }
 
-/// Returns the last component of the program's path if the kernel's name is only a descriptor number or `exe`. If an
-/// argument of the interpreter is a script with that name, the kernel's name is right.
+/// Returns the last component of the program's path if the kernel's name is only a descriptor
+/// number or `exe`. If an argument of the interpreter is a script with that name, the kernel's name
+/// is right.
 fn name_of_program(kernels: Comm, path: &FilePath, args: &[Vec<u8>]) -> Option<Comm> {
     let text = kernels.text();
     let is_number = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
