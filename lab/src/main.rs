@@ -1,4 +1,5 @@
-//! Experiments with the built binary, which are not part of the tests: `cargo lab --help` lists them.
+//! Experiments with the built binary, which are not part of the tests: `cargo lab --help` lists
+//! them.
 
 mod faults;
 mod fleet;

@@ -80,8 +80,8 @@ fn a_disk_shows_what_each_group_read_and_wrote_and_how_long_its_requests_took() 
         let user = user.unwrap_or_else(|| panic!("{}: {disk}", group.path()));
         let (length, _) = sizes.split_once(' ').expect("two sizes");
         let length = length.parse::<f64>().expect("a number") * 1024.0 * 1024.0;
-        // The kernel can hide a few of 96 requests from programs, which then see neither their issue
-        // nor their completion.
+        // The kernel can hide a few of 96 requests from programs, which then see neither their
+        // issue nor their completion.
         let counted = number(&user[key]);
         assert!(
             (0.95 * length..=length).contains(&counted),

@@ -12,7 +12,8 @@ named_values! {
         Traced: "traced",
         /// Frozen by the freezer of its cgroup.
         Frozen: "frozen",
-        /// Waiting for memory: its cgroup reached its memory limit, and the cgroup's OOM killer is off.
+        /// Waiting for memory: its cgroup reached its memory limit, and the cgroup's OOM killer is
+        /// off.
         MemoryLimit: "memory_limit",
         /// In an uninterruptible sleep, mostly because of a disk, a file system or a driver.
         Uninterruptible: "uninterruptible",

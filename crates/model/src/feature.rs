@@ -8,7 +8,8 @@ use crate::named::named_values;
 macro_rules! features {
     ($($(#[$doc:meta])* $id:ident: $name:literal $(, needs $needed:ident)?;)+) => {
         named_values! {
-            /// A feature. `noctule doctor` lists features in the order in which they are tried instead.
+            /// A feature. `noctule doctor` lists features in the order in which they are tried
+            /// instead.
             #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
             pub enum FeatureId {
                 $($(#[$doc])* $id: $name,)+

@@ -56,8 +56,8 @@ pub(crate) trait Record: Clone + Default + PartialEq {
     fn add(&mut self, earlier: &Self);
 }
 
-/// Declares a [`Record`] in which each field is a [`Column`] of the same name, or with the name after
-/// `as`.
+/// Declares a [`Record`] in which each field is a [`Column`] of the same name, or with the name
+/// after `as`.
 macro_rules! record {
     ($(#[$doc:meta])* pub(crate) struct $name:ident {
         $($(#[$field_doc:meta])* $field:ident $(as $column:literal)?: $type:ty,)+

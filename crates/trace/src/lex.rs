@@ -88,8 +88,8 @@ pub(crate) struct Lexer<'a> {
 }
 
 impl<'a> Lexer<'a> {
-    /// Creates a lexer for the part at `span`. A start after the end of the text, or an end inside a
-    /// character, counts as the end of the text.
+    /// Creates a lexer for the part at `span`. A start after the end of the text, or an end inside
+    /// a character, counts as the end of the text.
     pub(crate) fn new(text: &'a str, span: Span) -> Self {
         let text = text.get(..span.end).unwrap_or(text);
         Self {

@@ -435,7 +435,8 @@ fn translate(
     }
 }
 
-/// Returns these labels and those of the machine, which Coroot needs to find the pod of a container.
+/// Returns these labels and those of the machine, which Coroot needs to find the pod of a
+/// container.
 fn in_coroot(machine: &Machine, labels: &[(&str, &str)]) -> String {
     let machine = [
         ("machine_id", machine.machine_id.as_str()),

@@ -127,7 +127,8 @@ mod tests {
     const OTHER: CgroupId = CgroupId(8);
     const MS: u64 = 1_000_000;
 
-    /// Returns the lines for the group `/own`, whose threads were blocked on the disk for this long.
+    /// Returns the lines for the group `/own`, whose threads were blocked on the disk for this
+    /// long.
     fn lines(blocked_ns: u64, busy_ns: Option<u64>, users: &[(DiskUser, DiskUse)]) -> Vec<String> {
         let group = |id, path: &str, blocked_ns| {
             let mut row = CgroupRow {
