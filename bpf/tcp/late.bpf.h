@@ -32,8 +32,9 @@ static __always_inline void end_late(struct socket_account *account, struct tcp_
 }
 
 /*
- * Reports a missed end when the kernel frees a socket. Most missed changes happened just before: a
- * timer that interrupts a program handles hundreds of connections before the program continues.
+ * Reports a missed end when the kernel frees a socket. Most missed changes happened just before
+ * that: while a program is interrupted, a timer can handle hundreds of connections, and no program
+ * runs for them.
  */
 static __always_inline void give_back(struct socket_account *account, struct sock *sk,
 				      struct tcp_sock *tcp)

@@ -129,7 +129,7 @@ pub struct JudgedWindow {
     pub findings: Vec<Hurt>,
     /// Number of hurt groups beyond the limit of findings.
     pub more: usize,
-    /// The verdicts of these further groups, if they have a number.
+    /// The verdicts of the groups in `more` that have a number.
     pub unlisted: Box<[(OwnerId, VerdictKind)]>,
     /// The time of the groups' threads.
     pub accounts: Accounts,

@@ -381,7 +381,8 @@ impl Rollup {
         }
     }
 
-    /// Drops subjects whose grace period has ended or that exceed the limit, also as culprits.
+    /// Drops subjects whose grace period has ended or that exceed the limit, and drops them as
+    /// culprits, too.
     fn forget(&mut self, batch: &Batch) {
         let (now, grace) = (batch.taken_ns, self.grace_ns);
         let before = self.subjects.len();

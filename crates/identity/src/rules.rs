@@ -74,7 +74,7 @@ use Runtime as R;
 /// The first matching rule applies.
 #[rustfmt::skip]
 const RULES: &[Rule] = &[
-    // Helpers come before the prefixes that their names contain.
+    // Helpers come first, because some of their names begin with the prefix of a later rule.
     Rule(Anywhere, "crio-conmon-", MaybeScope, Hash, R::Crio, Helper),
     Rule(Anywhere, "libpod-conmon-", MaybeScope, Hash, R::Podman, Helper),
     Rule(Child("kata_overhead"), "", Exactly(""), Hash, R::Oci, Helper),

@@ -190,7 +190,8 @@ impl Snapshot {
             match self.settled.get_mut(at) {
                 // The row was read after the settlement.
                 Some(_) if read > late.row_before => {}
-                // The row was read before the settlement, but perhaps only its CPU time.
+                // The CPU time of the row was read before the settlement. Its other counters may
+                // have been read after it, so they are not added.
                 Some((_, _, row)) => row[Counter::CpuTime] += used[Counter::CpuTime],
                 None => self.settled.push((id, package, used)),
             }

@@ -217,7 +217,7 @@ impl FunctionProbe {
             .config2(offset);
         let mut builder = builder(event);
         builder.attrs_mut().type_ = kind;
-        // `name` must live until here.
+        // The event contains the address of `name`, so `name` must live until this call.
         builder.build()
     }
 }

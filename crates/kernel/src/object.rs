@@ -120,7 +120,7 @@ struct Recipe {
     name: String,
     /// Programs to load; `None` for all.
     kept: Option<Vec<String>>,
-    /// Programs that are attached to other targets, and the functions that replace their targets.
+    /// Programs to attach to another function than their section names, each with that function.
     targets: Vec<(String, String)>,
 }
 

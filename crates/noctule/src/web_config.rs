@@ -167,8 +167,8 @@ impl Watch {
         }
         let mut files = Files::default();
         let read = read(&self.path, &mut files);
-        // A file can be partially written, or a key can be newer than its certificate. The next
-        // change then triggers another read.
+        // At this moment a file may be partially written, or a key may be newer than its
+        // certificate. In both cases the files change again, and are read again.
         self.loaded.files = files;
         let read = read.and_then(|security| {
             let before = &self.loaded.security;

@@ -262,7 +262,7 @@ fn place(segments: &[Segment], from: Begin) -> (usize, usize) {
     };
     let (Begin::Time(wanted) | Begin::Number(wanted)) = from;
     let all: Vec<_> = segments.iter().enumerate().flat_map(flushes).collect();
-    // A flush extends to the start of the next one.
+    // The range of a flush extends to the start of the next flush.
     let holds = |at: &usize| {
         let (_, from, to) = all[*at];
         let next = all.get(at + 1).map_or(to, |next| next.1.saturating_sub(1));

@@ -134,7 +134,7 @@ export function limitAdvice(hurt, cpus, cgroups) {
   const path = quota["process.linux.cgroup"];
   const whose = path ? `the limit of ${path}` : "its limit";
   const raise = `it wanted ${short(wanted)} CPU: raise ${whose} from ${short(quota.cpus)} to ${short(limit)}`;
-  // Keeps the other clauses of the advice. If none of them names a limit, raising the limit does not help.
+  // Replaces only the clause about the limit. Without such a clause, a higher limit does not help.
   if (!PART.test(next)) return undefined;
   const words = next.replace(PART, () => raise);
   return { words, ...limitCommand(hurt, limit, cgroups, path) };

@@ -104,8 +104,8 @@ impl Sum {
         self.last.map(|last| last.at_ns)
     }
 
-    /// Returns when the counter of a zone that always uses power last moved. Returns `None` if the
-    /// zone can use no power, and before the first value.
+    /// Returns when the counter of a zone that always uses power last moved. Returns `None` before
+    /// the first value, and for a zone that does not always use power.
     pub(super) fn moved_ns(&self) -> Option<u64> {
         let last = self.last.filter(|_| self.shape.always_moves)?;
         Some(last.moved_ns)

@@ -101,8 +101,8 @@ fn latest<T>(ring: &[T], first: u64, count: u64) -> Vec<&T> {
     places.map(|at| &ring[(at % size) as usize]).collect()
 }
 
-/// A time span. The length of a span is 0 if the end is before the start, as for an entry that was
-/// overwritten during the read.
+/// The time of a slice or epoch. The length is 0 if the end is before the start, as for an entry
+/// that was overwritten during the read.
 #[derive(Clone, Copy)]
 struct Span {
     began: u64,

@@ -40,7 +40,8 @@ pub(super) struct Accounts<'a> {
 }
 
 impl<'a> Accounts<'a> {
-    /// Returns the maps of switch, which has only one of the two maps of threads.
+    /// Returns the maps of switch. Depending on the kernel, accounts of threads are in `tasks` or
+    /// in `accounts`.
     pub(super) fn of(switch: &'a SwitchSkel<'static>, facts: &Facts) -> Self {
         Self {
             threads: match facts.task_storage {

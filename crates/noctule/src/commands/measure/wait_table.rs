@@ -52,13 +52,13 @@ fn time(ns: u64) -> Figure {
     Figure::number(ns as f64, text::duration(ns))
 }
 
-/// Returns the figure for waits in progress. The table sorts it by the longest wait.
+/// Returns the figure for waits in progress, which sorts rows by the longest wait.
 fn now(row: &WaitReportRow) -> Figure {
     let waiting = &row.waiting;
     Figure::number(waiting.longest_ns as f64, text::waiting_now(waiting))
 }
 
-/// Returns the name of the verdict. The table sorts it by the time that the group lost.
+/// Returns the name of the verdict, which sorts rows by the time that the group lost.
 fn verdict(row: &WaitReportRow) -> Figure {
     let kind = row.verdict.kind;
     let tone = match kind {
