@@ -45,7 +45,7 @@ impl Object {
     }
 }
 
-/// A loaded and attached object, until it is interrupted.
+/// A running `noctule load` with its object attached.
 struct Load {
     child: Child,
     _object: Object,

@@ -152,8 +152,7 @@ fn licence_and_unknown_section_are_named() {
     assert!(errors.contains(words), "{errors}");
 }
 
-/// Checks that the kernel has no program and no map of these names shortly after their last user
-/// closed them.
+/// Checks that the kernel soon has no program and no map with these names any more.
 pub(super) fn assert_none_named(programs: &[&str], maps: &[&str]) {
     support::wait_until("the programs are gone", || {
         !ProgInfoIter::default().any(|info| programs.contains(&&*info.name.to_string_lossy()))

@@ -58,7 +58,8 @@ const CASES: [Case; 6] = [
 /// The kernel reports the end of a multi-threaded process about 100 ms late.
 const THEN_SLEEP: &str = "\"$0\" \"$@\"; exec sleep 0.5";
 
-/// The tolerance is 1 %. A process still waits for microseconds after it printed its wait.
+/// The tolerance is 1 %. After a process has printed its wait, it can wait for some more
+/// microseconds.
 const SHARE: f64 = 0.01;
 const SLACK: f64 = 0.000_3;
 

@@ -45,9 +45,9 @@ fn a_systemd_unit_is_named_as_a_neighbour() {
     assert!(cause(&row, "neighbour") > 0.9 * waited(&row), "{row}");
 }
 
-/// The kernel thread that merges identical pages. The thread is busy on one CPU with hardly a
-/// pause. If it made no pause, the kernel would wait forever for it to reach a quiescent state.
-/// Dropping this value restores the settings.
+/// The kernel thread that merges identical pages. The thread is busy on one CPU and pauses only
+/// briefly. Without these pauses, the kernel would wait forever for the thread to reach a quiescent
+/// state. Dropping this value restores the settings.
 struct Ksmd {
     pid: Pid,
     cpus: CpuSet,

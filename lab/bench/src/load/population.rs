@@ -27,7 +27,8 @@ pub(super) fn run(name: &str) -> Result<()> {
         while !wait_for_end(Duration::from_secs(3600))? {}
         Ok(())
     });
-    // The input of the processes has also closed, unless something failed here.
+    // Unless something failed here, the input of the processes has closed, too, so they end by
+    // themselves.
     for process in &mut processes {
         if result.is_err() {
             let _ = process.kill();
