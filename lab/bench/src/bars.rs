@@ -49,8 +49,8 @@ pub(super) struct Bar {
 }
 
 /// All bars. The first two compare the cost of a context switch with the published designs of
-/// Netflix and Kepler, and the third compares the slowdown with runqlat. They use only loads that
-/// switch often, because other loads do not measure the switch. The remaining bars limit what
+/// Netflix and Kepler, and the third compares the slowdown with runqlat. These three use only loads
+/// that switch often, because other loads do not measure the switch. The remaining bars limit what
 /// events cost a server, whether events are counted (the default) or streamed.
 pub(super) const BARS: [Bar; 6] = [
     Bar {

@@ -314,8 +314,8 @@ impl<K: Ord + Clone> Table<K> {
         }
     }
 
-    /// Removes rows that no longer exist, so that other rows can have series. Their share of the
-    /// overflow row stays there. This is the second step of a batch.
+    /// Removes rows that no longer exist, so that other rows can have series. The amounts of
+    /// removed rows stay in the overflow row. This is the second step of a batch.
     pub(super) fn sweep(&mut self, at: u64) {
         let grace_ns = self.grace_ns;
         self.rows
