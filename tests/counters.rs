@@ -89,7 +89,7 @@ fn named<'a>(rows: &'a [ProcessRow], comm: &str) -> Vec<&'a ProcessRow> {
 }
 
 #[test]
-fn counters_of_a_process_equal_what_perf_stat_prints() {
+fn process_counters_match_perf_stat() {
     let _machine = support::shared();
     let mut source = source();
     source.collect(&[], &[]).expect("a batch");

@@ -53,7 +53,7 @@ fn the_environment_can_run_these_tests() {
 
 /// A feature's status and reason do not depend on whether the feature was requested.
 #[test]
-fn doctor_advises_only_what_works_when_it_is_tried() {
+fn doctor_gives_only_advice_that_works() {
     let _machine = support::shared();
     needs!("process_events");
     let output = support::noctule(&["doctor", "--json"]);

@@ -449,7 +449,7 @@ fn an_object_of_2015_is_loaded() {
 /// Attaches kprobes in the style of 2015 through `kprobe_events`, or gets an error if the kernel
 /// has none.
 #[test]
-fn kprobes_of_2015_are_made_and_removed() {
+fn kprobes_of_2015_are_created_and_removed() {
     let _machine = support::shared();
     needs!("cpu_time");
     let programs = ["--program", "on_function", "--program", "on_return"];

@@ -383,7 +383,7 @@ impl Filtered {
 
 /// Each filter runs as noctule's instructions and as the kernel's classic BPF, on the same packets.
 #[test]
-fn filters_of_tcpdump_pass_what_the_kernel_passes() {
+fn tcpdump_filters_agree_with_the_kernel() {
     let _machine = support::shared();
     needs!("cpu_time");
     let cases = [

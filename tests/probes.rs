@@ -76,7 +76,7 @@ fn fields_match_the_format_files() {
 }
 
 #[test]
-fn names_of_values_and_patterns() {
+fn value_names_and_patterns_are_listed() {
     let _machine = support::shared();
     let softirq = text(&["-v", "irq:softirq_entry"]);
     assert!(softirq.starts_with("irq:softirq_entry\n  vec  unsigned int  offset 8, size 4\n"));

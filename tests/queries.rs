@@ -414,7 +414,7 @@ fn cookbook_and_dashboard_queries_are_answered() {
 
 /// Short jobs, each of which ends before either server scrapes again.
 #[test]
-fn short_jobs_are_counted_whole_by_each_server() {
+fn every_server_counts_short_jobs_in_full() {
     let _machine = support::shared();
     let agent = Agent::start(&["--interval", "200ms"]);
     let often = ["--enable-feature=created-timestamp-zero-ingestion"];

@@ -79,7 +79,7 @@ fn unknown_name_is_answered_with_the_closest_ones() {
 }
 
 #[test]
-fn events_of_a_unit_are_seen_after_it_was_started_again() {
+fn events_of_a_restarted_unit_are_seen() {
     let _machine = support::shared();
     needs!("process_events", "cgroup_events");
     let group = Group::new("again");

@@ -186,7 +186,7 @@ fn an_agent_serves_the_figures_of_a_recording() {
 }
 
 #[test]
-fn an_unanswerable_question_names_what_can_be_answered() {
+fn impossible_questions_are_refused_with_a_reason() {
     let _machine = support::shared();
     let folder = folder();
     let tape = text(&folder.path().join("tape"));
@@ -290,7 +290,7 @@ fn flushes(tape: &Path) -> usize {
 }
 
 #[test]
-fn a_killed_agent_leaves_what_it_had_written() {
+fn killed_agent_leaves_its_written_data() {
     let _machine = support::shared();
     let folder = folder();
     let place = folder.path().join("tape");

@@ -158,7 +158,7 @@ fn a_signal_ends_it_and_restores_the_terminal() {
 }
 
 #[test]
-fn it_ends_by_itself_with_for() {
+fn it_ends_after_the_for_duration() {
     let _machine = support::shared();
     let terminal = Terminal::new(80, 24);
     let said = terminal.output_of(&format!("{NOCTULE} top --for 1s >/dev/tty; echo $?"));

@@ -27,7 +27,7 @@ fn groups(maker: &Group, parent: &Group) -> Load {
 }
 
 #[test]
-fn a_table_of_thousands_of_rows_is_read_whole() {
+fn table_of_thousands_of_rows_is_read_completely() {
     // The groups appear in every page and response of tests that run at the same time.
     let _machine = support::alone();
     needs!("cpu_time");

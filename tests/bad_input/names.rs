@@ -58,7 +58,7 @@ fn tables_escape_hostile_names_on_one_line() {
 }
 
 #[test]
-fn json_has_hostile_names_as_they_are() {
+fn json_keeps_hostile_names_unchanged() {
     let _machine = support::shared();
     let hostile = Hostile::start();
     let args = ["stat", "--json", "--for", "2s", "--by"];

@@ -436,7 +436,7 @@ fn lack_of_memory_is_not_blamed_on_privileges() {
 }
 
 #[test]
-fn doctor_lists_what_three_capabilities_lack() {
+fn doctor_lists_features_missing_with_three_capabilities() {
     let _machine = support::shared();
     let copy = Copy::new();
     let answer = verdicts(&mut copy.with(ENOUGH));

@@ -169,7 +169,7 @@ fn judged(args: &[&str]) -> BTreeSet<String> {
 }
 
 #[test]
-fn command_loads_only_what_it_shows() {
+fn command_loads_only_features_it_shows() {
     let _machine = support::shared();
     let events = ["process_events", "oom_events", "tcp_events", "tcp_calls"];
     let beside_waits = ["page_cache_reads", "page_cache_writes", "softirqs"];

@@ -264,7 +264,7 @@ fn agent_counts_and_reports_configured_opens() {
 }
 
 #[test]
-fn a_file_without_a_name_says_so() {
+fn file_without_a_name_is_marked() {
     let _machine = support::shared();
     needs!("file_opens");
     let folder = tempfile::tempdir().expect("a folder");
@@ -294,7 +294,7 @@ fn a_file_without_a_name_says_so() {
 }
 
 #[test]
-fn long_paths_are_whole() {
+fn long_paths_are_complete() {
     let _machine = support::shared();
     needs!("file_opens");
     let folder = tempfile::tempdir().expect("a folder");

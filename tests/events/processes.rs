@@ -30,7 +30,7 @@ fn identity(event: &Value) -> (u64, u64) {
 /// In a time namespace the agent sees a shifted time since boot. The kernel's events are not
 /// shifted.
 #[test]
-fn in_a_time_namespace_processes_have_their_dates() {
+fn start_times_are_right_in_a_time_namespace() {
     let _machine = support::shared();
     needs!("process_events");
     let now = || {

@@ -52,7 +52,7 @@ impl Drop for Server {
 
 /// A user gets a shell in a container, downloads a program, runs it and deletes it.
 #[test]
-fn a_shell_in_a_container_is_followed_from_its_begin_to_its_end() {
+fn shell_in_a_container_is_followed_from_start_to_end() {
     let _machine = support::shared();
     needs!("process_events", "tcp_events", "file_opens", "file_changes");
     let server = Server::start();

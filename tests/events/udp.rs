@@ -229,7 +229,7 @@ fn a_libc_lookup_matches_the_resolvers_log() {
 /// `dig` adds its own options (EDNS). The query time of `dig` is not a limit: `dig` starts its
 /// clock after sending, which is up to 4 ms late on a slow machine.
 #[test]
-fn what_dig_prints_matches_the_event() {
+fn dns_events_match_the_output_of_dig() {
     let _machine = support::shared();
     needs!("udp_events");
     if Command::new("dig").arg("-v").output().is_err() {

@@ -13,7 +13,7 @@ use crate::support::{self, Part, wait_until};
 const METRIC: &str = "container_resources_cpu_pressure_waiting_seconds_total";
 
 #[test]
-fn pressure_of_a_unit_is_that_of_its_file_and_absent_without_one() {
+fn unit_pressure_matches_its_file_or_is_absent() {
     let _machine = support::shared_but(&[Part::LastCpu]);
     let agent = Agent::start(&["--interval", "200ms", "--names", "coroot"]);
     let group = Group::named(&format!(

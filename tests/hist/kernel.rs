@@ -234,7 +234,7 @@ fn kernels_own(folder: &Path) -> Option<(Tracefs, Load, PathBuf)> {
 }
 
 #[test]
-fn tables_equal_those_of_the_kernel() {
+fn single_event_tables_equal_the_kernels() {
     let _machine = support::alone();
     needs_a_virtual_machine!();
     let folder = tempfile::tempdir().expect("a folder");
@@ -330,7 +330,7 @@ impl Drop for Made<'_> {
 }
 
 #[test]
-fn tables_of_several_events_equal_those_of_the_kernel() {
+fn multi_event_tables_equal_the_kernels() {
     let _machine = support::alone();
     needs_a_virtual_machine!();
     let folder = tempfile::tempdir().expect("a folder");

@@ -144,7 +144,7 @@ fn processes(duties: &[(usize, u32)], moves: bool) -> Vec<Figure> {
 }
 
 #[test]
-fn processes_are_charged_what_they_used() {
+fn processes_are_charged_for_their_own_energy() {
     let _machine = support::shared();
     needs_a_virtual_machine!();
     needs!("energy");

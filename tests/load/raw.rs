@@ -39,7 +39,7 @@ end:
 ";
 
 #[test]
-fn extended_instructions_count_what_the_test_does() {
+fn extended_instructions_count_the_calls() {
     let _machine = support::shared();
     needs!("cpu_time");
     const CALLS: u64 = 1000;
@@ -67,7 +67,7 @@ fn extended_instructions_count_what_the_test_does() {
 
 /// Datagrams with a distinctive length pass twice on loopback: leaving and arriving.
 #[test]
-fn classic_instructions_pass_what_they_should() {
+fn classic_instructions_pass_only_matching_packets() {
     let _machine = support::shared();
     needs!("cpu_time");
     const PAYLOAD: usize = 6011;

@@ -112,7 +112,7 @@ const REFUSED: &[(&str, &str, &str)] = &[
 ];
 
 #[test]
-fn each_refusal_is_explained_and_nothing_stays() {
+fn each_refusal_is_explained_and_leaves_nothing_behind() {
     let _machine = support::shared();
     needs!("cpu_time");
     let object = Object::new(fixtures::REJECTED);

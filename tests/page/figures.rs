@@ -166,7 +166,7 @@ fn cpu_strips_name_their_main_owner() {
 }
 
 #[test]
-fn a_machine_without_a_meter_says_so_with_the_reason() {
+fn machine_without_a_meter_shows_the_reason() {
     let _machine = support::shared();
     let agent = agent();
     let browser = open(&agent, "");

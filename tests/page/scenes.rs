@@ -136,7 +136,7 @@ fn assert_pane(browser: &Browser, group: &Group) {
 }
 
 #[test]
-fn recording_opens_on_all_of_it_with_its_worst_episode() {
+fn recording_opens_in_full_with_its_worst_episode() {
     // Without this, a heavy group of another test on the same CPU could be the cause instead of the
     // limit.
     let _machine = support::shared_but(&[support::Part::LastCpu]);

@@ -41,7 +41,7 @@ fn bytes(user: &Value) -> f64 {
 }
 
 #[test]
-fn a_disk_shows_what_each_group_read_and_wrote_and_how_long_its_requests_took() {
+fn disk_report_shows_use_and_latency_of_each_group() {
     let _machine = support::shared();
     let Some((name, stat)) = disk() else {
         return;

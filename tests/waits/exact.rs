@@ -102,7 +102,7 @@ fn compared(case: &Case) -> Vec<(u32, f64, f64)> {
 }
 
 #[test]
-fn every_process_waited_as_long_as_the_kernel_says() {
+fn process_waits_match_the_kernels_figures() {
     let _machine = support::shared_but(&[support::Part::LastCpu]);
     needs!("cpu_waits");
     let _notes = ExactNotes::new();

@@ -65,7 +65,7 @@ fn watched() -> (Value, f64) {
 }
 
 #[test]
-fn what_the_host_takes_is_not_a_neighbour() {
+fn steal_time_is_not_a_neighbour() {
     let _machine = support::alone();
     needs_a_virtual_machine!();
     needs!("cpu_waits");

@@ -81,7 +81,7 @@ fn start_crowd(groups: usize) -> Vec<(Group, Load)> {
 }
 
 #[test]
-fn waits_without_a_row_count_in_others() {
+fn waits_without_a_row_count_as_others() {
     // The row of other groups would also contain waits of groups of concurrent tests.
     let _machine = support::alone();
     needs!("cpu_waits");

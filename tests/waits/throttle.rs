@@ -182,7 +182,7 @@ fn a_throttle_counts_until_a_move_ends_it() {
 }
 
 #[test]
-fn nobody_is_throttled_without_a_quota() {
+fn groups_without_a_quota_are_not_throttled() {
     let _machine = support::shared_but(&[support::Part::LastCpu]);
     needs!("cpu_waits");
     let groups = ["one", "other"].map(|name| Group::new(name).heavy());

@@ -79,7 +79,7 @@ fn a_neighbour_is_named_first_with_a_next_step() {
 /// From a recording, `why` prints the same as on the live node, except for values that only the
 /// kernel's files contain. `why` also names the group that had the CPU.
 #[test]
-fn a_recording_answers_and_names_who_had_the_cpu() {
+fn recorded_why_names_the_cpu_holders() {
     let _machine = support::shared_but(&[support::Part::LastCpu]);
     needs!("cpu_waits");
     let (group, hog) = (Group::new("victim").heavy(), Group::new("hog").heavy());

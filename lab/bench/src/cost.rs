@@ -114,7 +114,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn programs_grow_from_where_they_were_and_add_up_by_name() {
+    fn program_cost_is_growth_summed_by_name() {
         let run = |ns, count| Run { ns, count };
         let before = BTreeMap::from([(1, run(100, 10))]);
         let after = BTreeMap::from([(1, run(150, 11)), (2, run(7, 1)), (3, run(5, 1))]);

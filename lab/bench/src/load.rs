@@ -228,7 +228,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn loads_do_what_they_describe() {
+    fn loads_report_their_operations() {
         let messages = hackbench::run(400).expect("hackbench");
         assert_eq!(messages.operations, 400);
         let storm = fork_storm::run(8).expect("fork storm");

@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn each_peer_event_takes_one_agent_event() {
+    fn each_peer_event_matches_one_agent_event() {
         let start = |pid: u32, at: u64| {
             format!(
                 "{{\"time_unix_nano\":{at},\"event.name\":\"process.start\",\"process.pid\":{pid}}}"
