@@ -27,7 +27,7 @@ mod tests {
     use crate::Party;
 
     #[test]
-    fn the_parts_of_a_bar_fill_it() {
+    fn bar_parts_add_up_to_its_width() {
         let cases = [
             ([0; 8], [0; 8]),
             ([0, 7, 0, 0, 0, 0, 0, 0], [0, 24, 0, 0, 0, 0, 0, 0]),

@@ -196,7 +196,7 @@ mod tests {
     use crate::{ReportBuilder, Thresholds};
 
     #[test]
-    fn processes_of_a_command_are_added_up_in_their_group() {
+    fn processes_of_a_command_are_summed_by_group() {
         let process =
             |(pid, (comm, path, kernel_thread, cpu_ns)): (u32, (&str, &str, bool, u64))| {
                 let mut row = ProcessRow {

@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn holders_are_those_of_the_window_and_times_its_growth() {
+    fn holders_and_times_cover_only_the_window() {
         let mut window = CpuWindow::default();
         let busy = |at, holders: &[(Group, u64)]| row(0, at, at / 2, holders);
         // This batch starts the window, so its rows do not count.
@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cpu_that_goes_offline_keeps_what_it_had() {
+    fn offline_cpu_keeps_its_holders() {
         let mut window = CpuWindow::default();
         window.observe(&batch(vec![row(0, 10, 0, &[]), row(1, 10, 0, &[])], &[]));
         window.observe(&batch(
@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn who_had_a_cpu_before_its_first_row_is_no_part_of_its_time() {
+    fn holders_before_the_first_row_do_not_count() {
         let mut window = CpuWindow::default();
         window.observe(&batch(vec![row(0, 10, 0, &[])], &[]));
         // A second CPU comes online. The interval before its first row is not measured.

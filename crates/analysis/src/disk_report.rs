@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn users_that_disappear_or_restart_keep_what_they_used_in_the_window() {
+    fn removed_or_restarted_users_keep_their_disk_use() {
         let batches = [
             batch(10, &[(CGROUP, 5), (DiskUser::WriteBack, 1)]),
             batch(30, &[(CGROUP, 9), (DiskUser::WriteBack, 4)]),
@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn devices_that_are_not_measured_are_not_empty_and_idle_ones_are_left_out() {
+    fn unmeasured_devices_are_none_and_idle_ones_omitted() {
         assert_eq!(report([Batch::default(), Batch::default()]), None);
         for busy_ns in [Some(10), None] {
             let idle = || batch(busy_ns, &[(CGROUP, 5)]);

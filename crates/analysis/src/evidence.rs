@@ -365,7 +365,7 @@ mod tests {
     }
 
     #[test]
-    fn a_neighbour_is_not_accused_of_time_that_the_quota_denies() {
+    fn neighbour_is_not_blamed_for_quota_throttling() {
         let mut evidence = evidence(300, [400, 300, 0, 0, 0, 0, 0, 0]);
         evidence.quota_binds = true;
         evidence.costly_ns = 0;
@@ -376,7 +376,7 @@ mod tests {
     }
 
     #[test]
-    fn threads_that_could_have_a_cpu_each_do_not_hurt_each_other() {
+    fn threads_with_enough_cpus_do_not_hurt_each_other() {
         let mut evidence = evidence(1000, [0, 10, 990, 0, 0, 0, 0, 0]);
         assert_eq!(judged(&evidence), VerdictKind::TooManyThreads);
         evidence.own_waits = OwnWaits::Spare;
@@ -413,7 +413,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_unusual_for_the_group_needs_less() {
+    fn unusual_waits_have_a_lower_threshold() {
         let mut evidence = evidence(950, [0, 50, 0, 0, 0, 0, 0, 0]);
         let usual = |p99_ns| {
             Some(Baseline {
@@ -430,7 +430,7 @@ mod tests {
     }
 
     #[test]
-    fn a_group_of_which_a_thread_starves_is_not_quiet() {
+    fn group_with_a_starving_thread_is_not_quiet() {
         use VerdictKind::*;
         // One of 64 threads waits, which is a small fraction of the CPU demand of all 64.
         let cases = [
@@ -450,7 +450,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_measured_is_quiet() {
+    fn verdict_without_measurements_is_quiet() {
         assert_eq!(judged(&Evidence::default()), VerdictKind::Quiet);
     }
 }

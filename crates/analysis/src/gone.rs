@@ -276,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cell_that_went_and_came_again_between_two_looks_keeps_its_name() {
+    fn reappearing_cell_keeps_its_culprit() {
         let [victim, culprit] = [7, 8].map(|id| Group::Cgroup(CgroupId(id)));
         let batch = |named: u64, unnamed: u64| {
             let cell = |culprit, wait_ns| BlameRow {
@@ -301,7 +301,7 @@ mod tests {
     }
 
     #[test]
-    fn a_group_that_went_used_what_it_used_of_each_package() {
+    fn removed_group_keeps_its_use_of_each_package() {
         let mut gone = Gone::default();
         gone.step(&batch(vec![group([30, 4])]), &batch(vec![]));
         assert_eq!(by_package(&gone, &batch(vec![])), [30, 4]);

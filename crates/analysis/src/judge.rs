@@ -252,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wait_that_is_long_for_this_group_is_told_although_it_is_a_small_part() {
+    fn unusually_long_wait_is_reported_despite_a_small_share() {
         let (mut judge, mut machine) = (judge(), Machine::default());
         let kinds: Vec<VerdictKind> = (0..10)
             .map(|second| machine.step(10, if second < 9 { 100_000 } else { 4_000_000 }))
@@ -264,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_window_has_provisional_verdicts_and_no_other() {
+    fn only_the_first_window_has_provisional_verdicts() {
         let mut judge = Judge::new(JudgeOptions {
             window_ns: 3 * SECOND,
             ..JudgeOptions::default()
@@ -279,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn a_verdict_ends_with_the_first_window_that_is_quiet() {
+    fn verdict_ends_with_the_first_quiet_window() {
         let (mut judge, mut machine) = (judge(), Machine::default());
         let kinds: Vec<VerdictKind> = [0, 100, 0, 0]
             .map(|waits| machine.step(waits, 4_000_000))
@@ -294,7 +294,7 @@ mod tests {
     /// The row of a removed group is kept for minutes. Without this rule, its alert would fire for
     /// minutes after the removal.
     #[test]
-    fn a_group_that_has_gone_is_quiet_from_the_first_window_without_it() {
+    fn removed_group_is_quiet_from_the_next_window() {
         let mut judge = Judge::new(JudgeOptions {
             window_ns: 2 * SECOND,
             ..JudgeOptions::default()
@@ -331,7 +331,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_usual_stays_quiet() {
+    fn usual_waits_stay_quiet() {
         let (mut judge, mut machine) = (judge(), Machine::default());
         for _ in 0..10 {
             if let Some(report) = judge.observe(&machine.step(10, 4_000_000)) {
@@ -341,7 +341,7 @@ mod tests {
     }
 
     #[test]
-    fn a_group_that_is_gone_is_forgotten_with_its_history() {
+    fn removed_group_is_forgotten_with_its_history() {
         let (mut judge, mut machine) = (judge(), Machine::default());
         (0..3).for_each(|_| drop(judge.observe(&machine.step(10, 100_000))));
         assert_eq!(judge.histories.len(), 1);

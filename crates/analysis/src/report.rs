@@ -547,7 +547,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_end_that_comes_twice_is_one() {
+    fn duplicate_exit_counts_once() {
         let mut builder = ReportBuilder::new(batch(0, Vec::new(), Vec::new()));
         builder.add(batch(1, Vec::new(), vec![process(7, 300, false)]));
         builder.add(batch(2, Vec::new(), vec![process(7, 20, false)]));
@@ -576,7 +576,7 @@ mod tests {
     }
 
     #[test]
-    fn a_process_that_ends_in_the_window_counts_once_with_its_last_figures() {
+    fn process_ending_in_the_window_counts_once() {
         let mut builder = ReportBuilder::new(batch(0, vec![process(1, 10, false)], vec![]));
         builder.add(batch(5, vec![process(1, 20, false)], vec![]));
         // The kernel still lists the zombie after its last figures were reported.
@@ -644,7 +644,7 @@ mod tests {
     }
 
     #[test]
-    fn a_group_that_is_listed_no_more_has_what_it_used_in_the_window() {
+    fn removed_group_keeps_its_use_in_the_window() {
         let listed = |taken_ns, cgroups| Batch {
             cgroups,
             ..batch(taken_ns, vec![], vec![])
@@ -664,7 +664,7 @@ mod tests {
     }
 
     #[test]
-    fn a_process_whose_end_was_not_told_has_what_it_used_in_the_window() {
+    fn process_without_an_exit_record_keeps_its_use() {
         let mut builder = ReportBuilder::new(batch(0, vec![process(1, 5, false)], vec![]));
         builder.add(batch(1, vec![process(1, 9, false)], vec![]));
         builder.add(batch(2, vec![], vec![]));
@@ -679,7 +679,7 @@ mod tests {
     }
 
     #[test]
-    fn a_process_that_is_gone_has_ended_before_its_end_is_reported() {
+    fn gone_process_counts_as_exited_before_its_exit_record() {
         let mut builder = ReportBuilder::new(batch(0, vec![process(1, 5, false)], vec![]));
         let gone = ProcessRow {
             gone: true,
@@ -694,7 +694,7 @@ mod tests {
     }
 
     #[test]
-    fn a_descendant_stays_one_when_its_parent_ends() {
+    fn descendants_stay_selected_when_their_parent_ends() {
         let row = |pid, parent_pid, cpu_ns| ProcessRow {
             parent_pid,
             ..process(pid, cpu_ns, false)
@@ -716,7 +716,7 @@ mod tests {
     }
 
     #[test]
-    fn followed_only_leaves_out_the_rest_and_idle_rows_are_not_shown() {
+    fn report_can_be_limited_to_followed_processes() {
         let first = batch(0, vec![process(1, 10, false)], vec![]);
         let mut builder = ReportBuilder::new(first);
         let rows = vec![
@@ -735,7 +735,7 @@ mod tests {
     }
 
     #[test]
-    fn events_grow_and_what_is_open_is_that_of_the_end() {
+    fn report_has_event_growth_and_final_open_sockets() {
         let row = |accepts, connections| {
             let mut row = CgroupRow::default();
             row.events[EventCounter::TcpAccepts] = accepts;
@@ -763,7 +763,7 @@ mod tests {
     }
 
     #[test]
-    fn of_groups_alone_only_threads_of_the_kernel_are_kept_that_ended() {
+    fn group_report_keeps_only_ended_kernel_threads() {
         let all = || {
             let mut builder = ReportBuilder::new(batch(0, vec![], vec![]));
             builder.add(batch(1, vec![process(1, 5, true)], vec![]));
@@ -789,7 +789,7 @@ mod tests {
     }
 
     #[test]
-    fn a_process_has_no_events() {
+    fn process_rows_have_no_events() {
         let mut builder = ReportBuilder::new(batch(0, vec![], vec![]));
         builder.add(batch(1, vec![process(1, 5, true)], vec![]));
         for level in [Level::Process, Level::Container] {

@@ -335,7 +335,7 @@ mod tests {
     }
 
     #[test]
-    fn owners_fit_by_each_of_their_names() {
+    fn owners_match_by_each_of_their_names() {
         let nginx = unit("/system.slice/nginx.service", "nginx.service");
         let cases = [
             (Named::Namespace, "prod", &container(), true),
@@ -373,7 +373,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_that_nothing_has_comes_with_those_that_there_are() {
+    fn unknown_name_lists_the_existing_names() {
         let nginx = unit("/system.slice/nginx.service", "nginx.service");
         let all = [&container(), &nginx];
         let look = |selection: &Selection, owners: &[&Owner]| {
@@ -405,7 +405,7 @@ mod tests {
     }
 
     #[test]
-    fn descendants_fit_with_their_process() {
+    fn descendants_are_selected_with_their_process() {
         let row = |pid, parent_pid| ProcessRow {
             id: ProcessId { pid, start_ns: 1 },
             parent_pid,

@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn the_largest_part_that_hurts_is_the_verdict() {
+    fn largest_harmful_part_is_the_verdict() {
         use BlockClass::*;
         type Case = (u64, u64, &'static [(BlockClass, u64)], VerdictKind);
         let cases: [Case; 15] = [
@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lock_counts_once_its_holder_is_known() {
+    fn lock_counts_only_if_its_holder_is_known() {
         let mut evidence = evidence(10, 0, &[(BlockClass::Lock, 990)]);
         evidence.stalls.lock_ns = Some(0);
         assert_eq!(judged(&evidence), Quiet);

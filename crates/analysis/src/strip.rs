@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn steps_have_what_the_group_alone_used_and_waited() {
+    fn steps_contain_only_the_groups_own_use() {
         let party = Party::Group(Arc::new(Owner::unknown(CgroupId(7))));
         let mut strip = Strip::new(&party, Level::Cgroup);
         strip.observe(&batch(10, &[(7, [1, 2, 3]), (8, [100, 100, 100])]));
@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn a_step_has_the_growth_of_each_of_its_groups_whoever_comes_gets_a_name_or_goes() {
+    fn step_sums_groups_that_appear_and_disappear() {
         let named = |mut batch: Batch, ids: &[u64]| {
             let rows = batch.cgroups.iter_mut();
             for row in rows.filter(|row| ids.contains(&row.id.0)) {

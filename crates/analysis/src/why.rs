@@ -291,7 +291,7 @@ mod tests {
     }
 
     #[test]
-    fn of_a_group_that_did_nothing_the_busiest_below_it_are_named() {
+    fn idle_group_lists_its_busiest_descendants() {
         let used = [
             ("/p", 0),
             ("/p/a", 1),

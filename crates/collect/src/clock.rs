@@ -120,7 +120,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_process_keeps_its_date_when_the_wall_clock_is_set() {
+    fn process_start_time_survives_clock_changes() {
         const S: u64 = 1_000_000_000;
         let mut boots = Boots::new();
         assert_eq!(boots.at(5 * S), 0);

@@ -561,7 +561,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_can_be_found_out_is_looked_for() {
+    fn only_recoverable_losses_cause_a_relist() {
         let lost = |process, file, flow, skipped| {
             [
                 ("process.start", process),
@@ -583,7 +583,7 @@ mod tests {
     }
 
     #[test]
-    fn a_second_has_so_many_walks_and_the_next_one_as_many() {
+    fn walks_are_limited_per_second() {
         let mut walks = (0, 0);
         for second in [7, 8] {
             let times = (0..20).map(|n| second * 1_000_000_000 + n);

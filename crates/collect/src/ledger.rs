@@ -133,7 +133,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_row_that_was_taken_out_and_made_anew_adds_up() {
+    fn recreated_row_continues_its_total() {
         let mut ledger: Ledger<u32, u64> = Ledger::new();
         ledger.row(1).row = 5;
         ledger.settle(&1);
@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn a_release_is_over_after_the_grace_and_known_until_it_is_forgotten() {
+    fn release_ends_after_the_grace_period() {
         let mut released = Released::new(Duration::from_nanos(10));
         released.note(1, 100);
         released.note(1, 105);

@@ -357,7 +357,7 @@ mod tests {
     }
 
     #[test]
-    fn the_files_of_both_versions_are_read() {
+    fn memory_files_of_both_cgroup_versions_are_read() {
         let page = rustix::param::page_size() as u64;
         let row = |row: &MemoryRow| MemoryRow {
             path: "/a".to_owned(),
@@ -419,7 +419,7 @@ mod tests {
     }
 
     #[test]
-    fn a_figure_that_no_file_has_is_unknown() {
+    fn missing_figures_are_unknown() {
         let stat = ("memory/a/memory.stat", "workingset_refault 3\n");
         let bare = hierarchy(&[stat]);
         let row = read(bare.path(), CgroupVersion::V2, true);
@@ -430,7 +430,7 @@ mod tests {
     }
 
     #[test]
-    fn bytes_that_pass_several_devices_count_once() {
+    fn bytes_passing_several_devices_count_once() {
         // A volume (254:0) on two disks, multipath (254:1) on a third disk, and a separate disk.
         let root = hierarchy(&[
             ("memory/a/memory.stat", "workingset_refault 3\n"),
@@ -516,7 +516,7 @@ mod tests {
     }
 
     #[test]
-    fn a_group_is_read_at_first_and_again_after_it_waited() {
+    fn group_is_read_first_and_again_after_waits() {
         let mut scene = Scene::new(&[("a", "4096"), ("a/b", "max"), ("c", "max")]);
         let mut check = |seconds, disk_ns, expected: &[(&str, u64, u64)]| {
             let rows = scene.batch(seconds, &[("/a/b", disk_ns), ("/c", 0), ("#9", 0)]);
@@ -545,7 +545,7 @@ mod tests {
     }
 
     #[test]
-    fn a_group_that_was_made_again_is_another_group() {
+    fn recreated_group_is_another_group() {
         let mut scene = Scene::new(&[("a", "4096"), ("b", "4096")]);
         let first = scene.batch(1, &[("/a", 0), ("/b", 0)]);
         let root = scene.root.path().join("memory");

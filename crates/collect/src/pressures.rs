@@ -85,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn pressure_counts_from_the_start_of_the_agent_and_is_absent_without_its_line() {
+    fn pressure_counts_from_agent_start_if_the_file_has_it() {
         let cpu = line("some", 70);
         let io = line("some", 30) + &line("full", 20);
         let root = hierarchy(&[

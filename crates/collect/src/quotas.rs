@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn quotas_of_both_versions_are_read_where_groups_are_throttled() {
+    fn quotas_of_both_cgroup_versions_are_read() {
         let v2 = "usage_usec 9\nnr_periods 20\nnr_throttled 18\nthrottled_usec 5\n";
         let v1 = "nr_periods 30\nnr_throttled 3\nthrottled_time 70\n";
         let root = hierarchy(&[
@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn a_group_that_waits_has_a_quota_and_one_without_processes_has_ended() {
+    fn quota_of_a_group_without_processes_has_ended() {
         let root = hierarchy(&[
             ("a/cpu.cfs_quota_us", "20000\n"),
             ("a/cpu.cfs_period_us", "100000\n"),

@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn threads_and_cpus_of_a_group_that_waits_are_read_now_and_then() {
+    fn threads_of_a_waiting_group_are_read_periodically() {
         let root = hierarchy(&[
             ("cg/a/cgroup.procs", "7\n8\n"),
             ("proc/7/task/7/status", "Cpus_allowed_list:\t0-1\n"),

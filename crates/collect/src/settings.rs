@@ -413,7 +413,7 @@ mod tests {
     use crate::testing::hierarchy;
 
     #[test]
-    fn weights_of_both_versions_and_cpus_are_read() {
+    fn weights_of_both_cgroup_versions_are_read() {
         let root = hierarchy(&[
             ("cg/a/cpu.weight", "25\n"),
             ("cg/a/cpu.max", "50000 100000\n"),
@@ -474,7 +474,7 @@ mod tests {
     }
 
     #[test]
-    fn threads_that_sleep_are_counted_by_what_they_are_in() {
+    fn sleeping_threads_are_counted_by_wait_function() {
         let root = hierarchy(&[
             ("cg/a/cgroup.procs", "7\n"),
             ("cg/a/b/cgroup.procs", "8\n"),
@@ -513,7 +513,7 @@ mod tests {
     }
 
     #[test]
-    fn a_process_is_scheduled_as_its_busiest_thread() {
+    fn process_has_the_policy_of_its_busiest_thread() {
         let stat = |name: &str, ticks: u64, priority: u32, policy: u32| {
             let between = "0 ".repeat(24);
             format!(
@@ -575,7 +575,7 @@ mod tests {
     }
 
     #[test]
-    fn idle_is_a_part_of_what_passed() {
+    fn idle_time_is_a_share_of_elapsed_time() {
         let times = |text: &str| {
             let root = hierarchy(&[("proc/stat", text)]);
             SettingFiles::new(root.path(), root.path()).cpu_times()
@@ -586,7 +586,7 @@ mod tests {
     }
 
     #[test]
-    fn groups_share_where_their_paths_part() {
+    fn groups_compete_where_their_paths_diverge() {
         let cases = [
             ("/a/b", "/a/c/d", Some(("/a/b", "/a/c"))),
             ("/web", "/batch/job", Some(("/web", "/batch"))),

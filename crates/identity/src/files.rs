@@ -114,7 +114,7 @@ mod tests {
     use std::process::Command;
 
     #[test]
-    fn links_of_the_administrator_stay_below_the_root() {
+    fn symbolic_links_stay_below_the_root() {
         let dir = tempfile::tempdir().unwrap();
         let root = dir.path().join("root");
         fs::create_dir_all(root.join("etc/docker")).unwrap();

@@ -208,7 +208,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_user_has_a_share_and_others_have_theirs() {
+    fn each_user_has_its_own_share_of_search_time() {
         let query = |user| Query {
             machine_unit: None,
             path: "/user.slice/x".into(),

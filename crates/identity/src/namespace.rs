@@ -65,7 +65,7 @@ mod tests {
     use std::os::unix::fs::symlink;
 
     #[test]
-    fn namespaces_are_told_by_path_or_by_inode() {
+    fn cgroup_namespace_is_detected_by_path_or_inode() {
         let first = "cgroup:[4026531835]";
         let cases = [
             ("0::/system.slice/noctule.service\n", first, None),
@@ -96,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn a_part_of_a_hierarchy_is_told_by_its_root() {
+    fn mount_of_a_part_of_the_hierarchy_is_noted() {
         let part = tempfile::tempdir().unwrap();
         assert!(mount_note(part.path()).unwrap().contains("only a part"));
         assert_eq!(mount_note(&part.path().join("none")), None);

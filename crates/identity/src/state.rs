@@ -304,7 +304,7 @@ mod tests {
         r#"{"id":"own","cgroup_paths":{"":"/sys/fs/cgroup/cpu/user.slice/user-1000.slice/own"}}"#;
 
     #[test]
-    fn groups_of_state_files() {
+    fn groups_are_found_by_state_files() {
         let root = tempfile::tempdir().unwrap();
         let root = root.path();
         let cgroup = root.join("sys/fs/cgroup");

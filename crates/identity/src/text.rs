@@ -92,7 +92,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn escapes_are_undone_and_nothing_else() {
+    fn only_escapes_are_decoded() {
         let cases = [
             ("plain.service", "plain.service"),
             (r"qemu\x2d1\x2dvm", "qemu-1-vm"),
@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn forms_of_ids() {
+    fn ids_are_recognized_by_their_form() {
         type Case = (&'static str, fn(&str) -> bool, bool);
         let cases: [Case; 9] = [
             ("5f0f6d3e-7a1c-4e0b-9d55-0123456789ab", is_uuid, true),

@@ -111,7 +111,7 @@ mod tests {
 
     /// Changing the owner requires root. Write permission for others has the same effect.
     #[test]
-    fn names_below_a_directory_of_others_are_theirs() {
+    fn names_below_a_delegated_directory_are_untrusted() {
         let mount = tempfile::tempdir().unwrap();
         let open = mount.path().join("system.slice/open.service");
         fs::create_dir_all(open.join("docker/x/y")).unwrap();
@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn a_users_names_are_marked_and_never_those_of_the_machine() {
+    fn user_chosen_names_are_marked_with_the_uid() {
         let at = |above: &str| Delegated {
             above: above.to_owned(),
             uid: 1000,

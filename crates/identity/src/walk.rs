@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn directories_only_and_no_links() {
+    fn walk_lists_directories_without_following_links() {
         let mount = tempfile::tempdir().unwrap();
         fs::create_dir_all(mount.path().join("a/b")).unwrap();
         fs::create_dir(mount.path().join(OsStr::from_bytes(b"c\xff\n"))).unwrap();
@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn depth_is_bounded_and_said() {
+    fn walk_depth_is_bounded_and_reported() {
         let mount = tempfile::tempdir().unwrap();
         fs::create_dir_all(mount.path().join("d/".repeat(MAX_DEPTH + 9))).unwrap();
         let mut groups = 0;
@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mount_that_is_not_there_is_an_error() {
+    fn missing_mount_is_an_error() {
         let mount = tempfile::tempdir().unwrap();
         assert!(walk(&mount.path().join("none"), |_, _| {}).is_err());
     }

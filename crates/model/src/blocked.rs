@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn a_class_has_the_number_of_the_kernel_side() {
+    fn block_class_numbers_match_the_bpf_side() {
         assert_eq!(BlockClass::from_number(0), None);
         assert_eq!(BlockClass::from_number(1), Some(BlockClass::Poll));
         assert_eq!(BlockClass::from_number(14), Some(BlockClass::Other));

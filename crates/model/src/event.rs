@@ -570,7 +570,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_name_has_a_blank_event_of_its_own() {
+    fn each_event_name_has_its_own_blank_event() {
         for name in What::NAMES {
             assert_eq!(What::blank(name).map(|what| what.name()), Some(name));
         }

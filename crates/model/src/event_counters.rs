@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn each_counter_is_measured_by_itself() {
+    fn each_counter_is_measured_independently() {
         let all = || EventCounter::all();
         let families = [EventFamily::Processes, EventFamily::Tcp, EventFamily::Files];
         for family in families {

@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn each_need_leads_to_cpu_time() {
+    fn every_dependency_chain_ends_at_cpu_time() {
         for id in FeatureId::ALL.iter().filter(|id| id.needs().is_some()) {
             let mut at = *id;
             // Each step leads to an earlier line, so the loop ends.

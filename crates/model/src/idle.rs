@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn newer_row_was_not_watched_and_stays() {
+    fn new_row_is_not_evicted_as_idle() {
         let mut table = Idle::default();
         assert_eq!(idle(&mut table, 0, &[1; 5]), []);
         let mut found = idle(&mut table, 60, &[1, 1, 1, 1, 1, 0]);

@@ -74,7 +74,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_message_is_framed_and_found_again() {
+    fn framed_message_round_trips() {
         let frame = framed(false, b"abc");
         assert_eq!(frame, b"\0\0\0\0\x03abc");
         assert_eq!(message(&frame), b"abc");

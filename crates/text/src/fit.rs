@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn wrapping_breaks_between_words_and_inside_of_long_ones() {
+    fn wrapping_breaks_between_words_and_inside_long_ones() {
         assert_eq!(wrap("one two three", 8), ["one two ", "three"]);
         assert_eq!(wrap("/a/very/long/path", 6), ["/a/ver", "y/long", "/path"]);
         assert_eq!(wrap("日本語", 5), ["日本", "語"]);

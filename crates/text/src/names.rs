@@ -66,7 +66,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn zones_of_one_name_have_the_numbers_of_socket_and_die() {
+    fn zones_with_one_name_are_numbered_by_socket_and_die() {
         let named = |name: &str, socket, die| {
             zone_name(&Zone {
                 socket,

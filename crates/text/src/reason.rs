@@ -482,7 +482,7 @@ mod tests {
     }
 
     #[test]
-    fn threads_left_with_one_cpu_are_hurt_by_others() {
+    fn threads_crowded_onto_one_cpu_are_described() {
         let crowded = |kind, culprits| Reason {
             crowded: 0.49,
             room: Some(ThreadRoom {
@@ -697,7 +697,7 @@ mod tests {
     }
 
     #[test]
-    fn a_quiet_group_is_described_by_what_it_did_most() {
+    fn quiet_group_is_described_by_its_main_activity() {
         let quiet = |class, sees_stalls| Reason {
             mostly: Some((class, 0.987)),
             sees_stalls,

@@ -69,7 +69,7 @@ mod tests {
     }
 
     #[test]
-    fn addresses_and_listed_names_are_allowed_and_no_others() {
+    fn only_addresses_and_listed_hosts_are_allowed() {
         let hosts = Hosts::new(["Node1.example.".to_owned()]);
         let cases = [
             ("127.0.0.1:9470", true),

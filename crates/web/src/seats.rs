@@ -579,7 +579,7 @@ mod tests {
     }
 
     #[test]
-    fn requests_of_one_peer_keep_no_other_peer_from_asking() {
+    fn requests_of_one_peer_do_not_block_other_peers() {
         let seats = Seats::new(Room { asking: 4, ..ROOM });
         let ask = |from| {
             let seat = seats.take(peer(from));

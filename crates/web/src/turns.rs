@@ -67,7 +67,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn requests_of_one_peer_wait_for_each_other_and_hold_up_no_other_peer() {
+    fn requests_are_queued_per_peer() {
         let turns = Turns::new(2);
         let peer = |number| Some(Peer::from_address(Ipv4Addr::new(192, 0, 2, number).into()));
         let mut context = Context::from_waker(Waker::noop());

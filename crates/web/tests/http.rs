@@ -171,7 +171,7 @@ fn unknown_host_name_is_refused() {
 }
 
 #[test]
-fn head_has_the_head_of_get_and_no_body() {
+fn head_returns_the_headers_of_get_without_a_body() {
     let agent = agent();
     agent.lock().unwrap().metrics = Some("12345\n".into());
     let (_server, address) = serve(&agent);
@@ -197,7 +197,7 @@ fn one_connection_carries_several_requests() {
 }
 
 #[test]
-fn nonsense_is_refused() {
+fn malformed_requests_are_refused() {
     let (_server, address) = serve(&agent());
     assert_eq!(raw(address, "\x16\x03\x01 nonsense\r\n\r\n").status, 400);
     let long = format!("x-long: {}\r\n", "x".repeat(100_000));

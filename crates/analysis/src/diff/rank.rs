@@ -136,7 +136,7 @@ mod tests {
     /// The expected values come from SciPy: `mannwhitneyu(a, b, method="asymptotic")`, and
     /// `method="exact"`, which ignores ties.
     #[test]
-    fn the_test_has_the_figures_of_others() {
+    fn rank_test_matches_scipy() {
         // The first case is the example in SciPy's documentation.
         let cases: [(&[f64], &[f64], f64, f64); 3] = [
             (
@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn equal_values_are_permuted_as_any_others() {
+    fn exact_test_permutes_tied_values() {
         // Of the 20 ways to divide 0 0 0 0 1 1 into threes, four have both ones in the first
         // sample, and four in the second.
         let p = rank_sum(&[0.0, 0.0, 0.0], &[0.0, 1.0, 1.0]);
@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn the_approximation_goes_on_where_the_exact_test_ends() {
+    fn approximation_is_close_to_the_exact_test() {
         let values = |from: u32, count: u32| -> Vec<f64> {
             (0..count)
                 .map(|place| f64::from(from + 3 * place))
@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn the_error_function_is_that_of_the_tables() {
+    fn error_function_matches_published_tables() {
         for (x, expected) in [
             (0.0, 1.0),
             (0.5, 0.479_500_1),
@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn many_tests_need_smaller_chances() {
+    fn false_discovery_rate_matches_the_published_example() {
         // The example in Benjamini and Hochberg (1995): four of fifteen tests are discoveries.
         let p = [
             0.0001, 0.0004, 0.0019, 0.0095, 0.0201, 0.0278, 0.0298, 0.0344, 0.0459, 0.3240, 0.4262,

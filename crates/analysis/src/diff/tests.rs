@@ -101,7 +101,7 @@ impl Machine {
 }
 
 #[test]
-fn half_as_much_again_in_one_of_250_groups_is_found_in_ten_seconds() {
+fn fifty_percent_more_in_one_of_250_groups_is_found() {
     let (mut found, mut others) = (0, 0);
     let runs = 10;
     for seed in 1..=runs {
@@ -130,7 +130,7 @@ fn half_as_much_again_in_one_of_250_groups_is_found_in_ten_seconds() {
 }
 
 #[test]
-fn ten_seconds_of_the_same_machine_have_not_changed() {
+fn ten_unchanged_seconds_show_no_difference() {
     let mut called = 0;
     let runs = 20;
     for seed in 1..=runs {
@@ -145,14 +145,14 @@ fn ten_seconds_of_the_same_machine_have_not_changed() {
 }
 
 #[test]
-fn blocks_are_short_only_where_there_are_few() {
+fn short_recordings_are_divided_into_short_blocks() {
     let seconds = |length: u64| block_ns(length * SECOND) / SECOND;
     let lengths = [5, 10, 19, 20, 22, 60, 90, 1800, 7200].map(seconds);
     assert_eq!(lengths, [1, 1, 1, 2, 2, 2, 3, 60, 60]);
 }
 
 #[test]
-fn the_same_machine_has_not_changed() {
+fn unchanged_machine_shows_no_difference() {
     let mut called = 0;
     let runs = 20;
     for seed in 1..=runs {
@@ -168,7 +168,7 @@ fn the_same_machine_has_not_changed() {
 }
 
 #[test]
-fn a_group_that_uses_more_and_waits_longer_is_named_alone() {
+fn only_the_changed_group_is_named() {
     let mut machine = Machine::new(11);
     let (a, b) = (machine.stretch(60, 1, 1), machine.stretch(40, 2, 4));
     let rows = differences(&a, &b);
@@ -181,7 +181,7 @@ fn a_group_that_uses_more_and_waits_longer_is_named_alone() {
 }
 
 #[test]
-fn of_a_command_there_is_nothing_but_its_processes() {
+fn diff_of_a_command_contains_only_its_processes() {
     let row = |pid, followed, cpu_ns| {
         let mut row = ProcessRow {
             followed,
@@ -215,7 +215,7 @@ fn of_a_command_there_is_nothing_but_its_processes() {
 }
 
 #[test]
-fn a_week_is_compared_with_a_minute_by_some_of_its_blocks() {
+fn long_recording_keeps_a_sample_of_its_blocks() {
     let mut machine = Machine::new(3);
     machine.batch.cgroups.truncate(4);
     let mut week = Stretch::new(Level::Cgroup, SECOND);
@@ -238,7 +238,7 @@ fn a_week_is_compared_with_a_minute_by_some_of_its_blocks() {
 }
 
 #[test]
-fn what_comes_after_the_last_block_is_left_out_and_known() {
+fn time_after_the_last_block_is_reported_as_left_out() {
     let mut machine = Machine::new(5);
     let (odd, even) = (machine.stretch(61, 1, 1), machine.stretch(60, 1, 1));
     assert_eq!((odd.blocks(), even.blocks()), (30, 30));
@@ -248,7 +248,7 @@ fn what_comes_after_the_last_block_is_left_out_and_known() {
 }
 
 #[test]
-fn what_is_0_all_the_time_has_no_test() {
+fn figures_that_are_always_0_are_not_tested() {
     let mut machine = Machine::new(7);
     let (a, b) = (machine.stretch(60, 1, 1), machine.stretch(60, 1, 1));
     let rows = differences(&a, &b);
@@ -270,7 +270,7 @@ fn what_is_0_all_the_time_has_no_test() {
 }
 
 #[test]
-fn too_few_blocks_say_nothing_and_a_group_that_is_new_is_a_change() {
+fn new_group_is_a_change_unless_blocks_are_too_few() {
     let mut machine = Machine::new(5);
     let short = machine.stretch(6, 1, 1);
     let rows = differences(&short, &machine.stretch(60, 9, 9));

@@ -70,7 +70,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_weight_nothing_is_divided() {
+    fn nothing_is_divided_without_weights() {
         assert_eq!(parts(9, &[]), (vec![], 9));
         assert_eq!(parts(9, &[0.0, 0.0]), (vec![0, 0], 9));
         assert_eq!(

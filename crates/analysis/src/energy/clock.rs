@@ -135,13 +135,13 @@ mod tests {
     }
 
     #[test]
-    fn a_reading_before_the_batch_counts_as_it_is() {
+    fn reading_before_the_batch_counts_unchanged() {
         let readings = [reading(900, 0), reading(1900, 50), reading(2900, 90)];
         assert_eq!(energies(&readings), [50, 40]);
     }
 
     #[test]
-    fn a_meter_that_stalls_gives_nothing_and_then_all() {
+    fn stalled_meter_reports_its_energy_when_it_moves() {
         let stalled = reading(1900, 50);
         let readings = [
             reading(900, 0),
@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn one_that_jumps_back_goes_on_from_where_it_was() {
+    fn meter_that_jumps_back_continues_its_sum() {
         let readings = [
             reading(1000, 500),
             reading(2000, 600),
@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn a_gap_is_told() {
+    fn meter_gap_is_reported_once() {
         let mut clock = Clock::default();
         clock.advance(&reading(1000, 1), 1000);
         let mut late = reading(2000, 9);

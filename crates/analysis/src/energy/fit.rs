@@ -233,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn coefficients_are_found_in_noise() {
+    fn coefficients_are_found_despite_noise() {
         let mut state = 1;
         let mut fit = Fit::default();
         for _ in 0..300 {
@@ -261,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn a_glitch_of_the_meter_does_not_spoil_it() {
+    fn meter_glitch_does_not_distort_the_fit() {
         let mut state = 5;
         let mut fit = Fit::default();
         for tick in 0..200 {
@@ -278,7 +278,7 @@ mod tests {
     }
 
     #[test]
-    fn a_constant_load_does_not_tell_idle_from_work() {
+    fn constant_load_does_not_reveal_idle_power() {
         let mut fit = Fit::default();
         for _ in 0..100 {
             fit.learn(&[1.0, 2.0, 0.0], 30.0);
@@ -288,7 +288,7 @@ mod tests {
 
     /// The measured load of a busy node varies a little, and its power does not.
     #[test]
-    fn noise_of_the_load_is_no_evidence_of_idle_power() {
+    fn load_noise_is_no_evidence_of_idle_power() {
         let mut state = 9;
         let mut fit = Fit::default();
         for _ in 0..300 {

@@ -299,7 +299,7 @@ mod tests {
     }
 
     #[test]
-    fn a_machine_that_is_idle_at_times_tells_its_idle_power() {
+    fn idle_moments_reveal_idle_power() {
         let ticks = (0..60).map(|i| match i % 3 {
             0 => (0.004, 20.1),
             1 => (0.5, 45.0),
@@ -312,7 +312,7 @@ mod tests {
     }
 
     #[test]
-    fn it_is_extended_from_the_least_load() {
+    fn idle_power_is_extrapolated_from_the_lowest_load() {
         let ticks = (0..60).map(|i| {
             let load = 0.2 + 0.1 * f64::from(i % 6);
             (load, 20.0 + 50.0 * load)
@@ -324,7 +324,7 @@ mod tests {
     }
 
     #[test]
-    fn one_low_tick_is_not_the_floor() {
+    fn single_low_reading_is_ignored() {
         let ticks = (0..30).map(|i| (0.001, if i == 7 { 2.0 } else { 20.0 }));
         let (envelope, now) = envelope(ticks);
         assert_eq!(
@@ -334,7 +334,7 @@ mod tests {
     }
 
     #[test]
-    fn one_load_alone_leaves_the_bounds() {
+    fn single_load_level_gives_wide_bounds() {
         for (load, watts, within) in [(1.0, 80.0, 0.0..=50.0), (0.5, 65.0, 10.0..=50.0)] {
             let (envelope, now) = envelope((0..20).map(|_| (load, watts)));
             let idle = estimate(&envelope, now).expect("an estimate");
@@ -347,7 +347,7 @@ mod tests {
     }
 
     #[test]
-    fn idle_power_is_at_most_the_least_power_seen() {
+    fn idle_power_never_exceeds_the_lowest_power_seen() {
         let ticks = (0..40).map(|i| [(0.01, 20.0), (0.5, 15.0)][i % 2]);
         let (envelope, now) = envelope(ticks);
         let (bounds, observed) = envelope.bounds(now, SHARE).expect("ticks");
@@ -355,7 +355,7 @@ mod tests {
     }
 
     #[test]
-    fn it_follows_a_machine_whose_idle_power_rises() {
+    fn estimate_follows_rising_idle_power() {
         let (mut envelope, now) = envelope((0..30).map(|_| (0.001, 20.0)));
         for tick in 1..=DEPTH as u64 {
             envelope.note(now + tick * SECOND, 0.001, 26.0);
@@ -366,7 +366,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_old_is_forgotten() {
+    fn old_readings_are_forgotten() {
         let (mut envelope, now) = envelope((0..30).map(|_| (0.001, 20.0)));
         let later = now + OLD_NS + SECOND;
         for _ in 0..5 {

@@ -197,7 +197,7 @@ fn idle_energy_can_be_spread() {
 }
 
 #[test]
-fn an_ended_process_keeps_its_joules_in_its_group_and_in_the_node() {
+fn joules_of_an_ended_process_stay_in_group_and_node() {
     let mut machine = Machine::new(&[zone(ZoneKind::Package, None)]);
     let mut attribution = Attribution::new(IdleEnergy::Proportional);
     machine.second(&mut attribution, &[0]);
@@ -214,7 +214,7 @@ fn an_ended_process_keeps_its_joules_in_its_group_and_in_the_node() {
 }
 
 #[test]
-fn a_platform_has_what_its_parts_have_and_the_rest_is_other() {
+fn platform_energy_is_its_parts_plus_other() {
     let zones = [
         zone(ZoneKind::Psys, None),
         zone(ZoneKind::Package, Some(0)),
@@ -260,7 +260,7 @@ fn a_platform_has_what_its_parts_have_and_the_rest_is_other() {
 }
 
 #[test]
-fn what_a_stalled_meter_shows_late_is_shared_by_all_who_ran_meanwhile() {
+fn late_energy_is_shared_by_all_processes_that_ran() {
     let mut machine = Machine::new(&[zone(ZoneKind::Package, None)]);
     let mut attribution = Attribution::new(IdleEnergy::Proportional);
     machine.second(&mut attribution, &[0]);
@@ -283,7 +283,7 @@ fn what_a_stalled_meter_shows_late_is_shared_by_all_who_ran_meanwhile() {
 }
 
 #[test]
-fn energy_of_processes_without_a_record_is_not_given_to_others() {
+fn unrecorded_processes_keep_their_share_of_energy() {
     let mut machine = Machine::new(&[zone(ZoneKind::Package, None)]);
     let mut attribution = Attribution::new(IdleEnergy::Proportional);
     machine.second(&mut attribution, &[0]);
@@ -296,7 +296,7 @@ fn energy_of_processes_without_a_record_is_not_given_to_others() {
 }
 
 #[test]
-fn an_hour_of_churn_closes_at_every_tick() {
+fn energy_sums_close_at_every_tick_during_churn() {
     let zones = [
         zone(ZoneKind::Psys, None),
         zone(ZoneKind::Package, Some(0)),
@@ -373,7 +373,7 @@ fn an_hour_of_churn_closes_at_every_tick() {
 }
 
 #[test]
-fn what_was_learned_serves_to_divide_again() {
+fn learned_idle_power_improves_a_second_pass() {
     let mut machine = Machine::new(&[zone(ZoneKind::Package, None)]);
     let mut attribution = Attribution::default();
     let mut batches = Vec::new();
@@ -398,7 +398,7 @@ fn what_was_learned_serves_to_divide_again() {
 /// Idle power was learned before a power limit was set. For the next ten minutes the machine takes
 /// less than the learned idle power.
 #[test]
-fn what_was_missing_of_idle_power_is_taken_from_ten_seconds_at_most() {
+fn idle_power_debt_is_limited_to_ten_seconds() {
     let mut machine = Machine::new(&[zone(ZoneKind::Package, None)]);
     let mut attribution = Attribution::default();
     let mut second = |cpu_ns: u64, joules: u64| {
@@ -419,7 +419,7 @@ fn what_was_missing_of_idle_power_is_taken_from_ten_seconds_at_most() {
 }
 
 #[test]
-fn energy_that_a_gap_swallowed_is_not_taken_from_those_who_run_after_it() {
+fn energy_missing_in_a_gap_does_not_reduce_later_charges() {
     let mut machine = Machine::new(&[zone(ZoneKind::Package, None)]);
     let mut attribution = Attribution::default();
     let mut second = |cpu_ns: u64, mj: u64, gaps: u64| {
@@ -516,7 +516,7 @@ fn charged_over(failure: Failure, place: usize) -> [u64; 2] {
 }
 
 #[test]
-fn what_a_meter_lost_is_paid_by_nobody_and_what_is_late_by_those_who_ran() {
+fn lost_energy_is_unassigned_and_late_energy_is_charged() {
     let failure = |seconds, counted_ms, late| Failure {
         seconds,
         counted_ms,
@@ -550,7 +550,7 @@ fn what_a_meter_lost_is_paid_by_nobody_and_what_is_late_by_those_who_ran() {
 }
 
 #[test]
-fn a_zone_that_comes_within_a_window_is_no_sum_of_its_rows() {
+fn zone_that_appears_in_the_window_is_no_root() {
     let batch = |zones: &[Zone]| {
         let account = ZoneAccount {
             driver: Driver::Cycles,
@@ -579,7 +579,7 @@ fn a_zone_that_comes_within_a_window_is_no_sum_of_its_rows() {
 /// A battery was charged in the window, or a meter disappeared. The energy of the zone does not
 /// cover all its parts.
 #[test]
-fn a_zone_that_has_less_than_its_parts_is_no_sum_of_them() {
+fn zone_with_less_energy_than_its_parts_is_no_root() {
     let roots = |zones: &[Zone], joules: &[u64], states: &[FeatureState]| {
         let batch = |joules: &[u64]| {
             let account = |joules: &u64| ZoneAccount {
@@ -660,7 +660,7 @@ fn busy_seconds(zones: &[Zone], count: u64, mut observe: impl FnMut(&Batch)) -> 
 }
 
 #[test]
-fn a_busy_node_is_not_billed_nothing_and_the_truth_is_within_the_error() {
+fn busy_node_is_charged_within_the_stated_error() {
     let mut before = [0; 2];
     let last = busy_seconds(&[zone(ZoneKind::Package, None)], 300, |batch| {
         let account = &batch.zone_accounts[0];
@@ -679,7 +679,7 @@ fn a_busy_node_is_not_billed_nothing_and_the_truth_is_within_the_error() {
 }
 
 #[test]
-fn a_platform_is_as_unsure_as_its_parts() {
+fn platform_is_as_uncertain_as_its_parts() {
     let zones = [
         zone(ZoneKind::Psys, None),
         zone(ZoneKind::Package, Some(0)),
@@ -698,7 +698,7 @@ fn a_platform_is_as_unsure_as_its_parts() {
 }
 
 #[test]
-fn idle_power_that_was_observed_outlasts_an_hour_of_load() {
+fn observed_idle_power_survives_an_hour_of_load() {
     let mut machine = Machine::new(&[zone(ZoneKind::Package, None)]);
     let mut attribution = Attribution::default();
     let mut idle_watts = |cpu_ns: u64, joules: u64| {
@@ -714,7 +714,7 @@ fn idle_power_that_was_observed_outlasts_an_hour_of_load() {
 }
 
 #[test]
-fn what_is_known_of_idle_power_serves_a_node_that_is_busy_from_the_start() {
+fn known_idle_power_is_used_on_a_busy_node() {
     let learned = |watts, age_seconds| IdleKnowledge {
         learned: vec![LearnedIdle {
             path: String::new(),

@@ -112,7 +112,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn time_is_divided_by_the_sibling_and_weighed_by_frequency() {
+    fn work_is_split_by_sibling_use_and_weighted_by_frequency() {
         let work = Work {
             seconds: 2.0,
             shared_seconds: 0.5,

@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn a_step_has_the_one_who_had_the_cpu_for_longest() {
+    fn step_names_the_longest_cpu_holder() {
         let mut strips = Strips::new(2);
         let all = |ns: u64| ns;
         strips.add(&point(3, 800, [(7, 500), (8, 300), (0, 0)]), all, 0, 9);

@@ -99,7 +99,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_packed_is_what_was_given() {
+    fn packed_rows_unpack_unchanged() {
         let mut owners = vec![OwnerPoint::default(); 3];
         owners[1].id = OwnerId::MAX;
         owners[1].wait_us = [Micros::MAX; Cause::ALL.len()];

@@ -80,7 +80,7 @@ fn name(view: &TimelineView, id: OwnerId) -> String {
 }
 
 #[test]
-fn a_range_adds_up_to_what_the_batches_counted() {
+fn range_sums_equal_the_batches() {
     let view = history(TimelineLimits::default(), 60, &["a", "b"]).view();
     let range = view.range(&query(0, 60, 20));
     assert_eq!((range.step_ns, range.buckets.len()), (3 * SECOND, 20));
@@ -94,7 +94,7 @@ fn a_range_adds_up_to_what_the_batches_counted() {
 }
 
 #[test]
-fn who_waited_and_who_had_the_cpu_have_their_names_and_one_sum() {
+fn pairs_have_names_and_equal_sums() {
     let view = history(TimelineLimits::default(), 10, &["a", "b"]).view();
     let range = view.range(&query(0, 10, 10));
     let pair = range.pairs[0];
@@ -124,7 +124,7 @@ fn who_waited_and_who_had_the_cpu_have_their_names_and_one_sum() {
 }
 
 #[test]
-fn a_step_without_points_is_a_gap_and_others_stay_where_they_are() {
+fn step_without_points_is_a_gap() {
     let mut history = history(TimelineLimits::default(), 10, &["a"]);
     // The machine was suspended. The batches' clock stood still for 15 of the 20 seconds.
     let mut batch = (*batch(15, &["a"], SECOND / 10)).clone();
@@ -240,7 +240,7 @@ fn counted(millis: &[u64], kills: u64, query: &TimeSpanQuery) -> Vec<u64> {
 }
 
 #[test]
-fn a_count_is_where_most_of_its_point_is_and_never_vanishes() {
+fn event_counts_in_the_step_with_most_of_its_point() {
     let all = query(0, 4, 4);
     // If a point crosses a boundary, a single event counts in the step with the larger part of the
     // point. Many events are divided.
@@ -261,7 +261,7 @@ fn a_count_is_where_most_of_its_point_is_and_never_vanishes() {
 }
 
 #[test]
-fn places_are_limited_and_the_rest_is_in_the_node_alone() {
+fn owners_beyond_the_limit_count_only_for_the_node() {
     let limits = TimelineLimits {
         points: 5,
         owners: 2,
@@ -283,7 +283,7 @@ fn places_are_limited_and_the_rest_is_in_the_node_alone() {
 }
 
 #[test]
-fn a_point_without_room_for_a_pair_says_so() {
+fn point_counts_pairs_without_room() {
     let with = |pairs| {
         let limits = TimelineLimits {
             pairs,
@@ -298,7 +298,7 @@ fn a_point_without_room_for_a_pair_says_so() {
 }
 
 #[test]
-fn who_is_in_no_point_is_forgotten() {
+fn parties_without_points_are_forgotten() {
     let limits = TimelineLimits {
         points: 3,
         ..TimelineLimits::default()
@@ -314,7 +314,7 @@ fn who_is_in_no_point_is_forgotten() {
 }
 
 #[test]
-fn a_point_of_hours_has_all_that_was_used_and_waited() {
+fn hour_long_point_keeps_all_use_and_waits() {
     let mut history = Timeline::new(TimelineLimits::default());
     // In an hour, an owner used 64 CPUs and waited for as long.
     history.observe(&batch(0, &["a", "b"], 64 * SECOND));
@@ -366,7 +366,7 @@ fn judged(party: Party, kind: VerdictKind) -> WaitReportRow {
 }
 
 #[test]
-fn since_when_a_group_is_hurt_is_kept_over_windows_and_ends_with_a_quiet_one() {
+fn start_of_a_verdict_is_kept_until_a_quiet_window() {
     let mut history = history(TimelineLimits::default(), 1, &["a"]);
     let quiet = WaitReport {
         window_ns: SECOND,
@@ -408,7 +408,7 @@ fn since_when_a_group_is_hurt_is_kept_over_windows_and_ends_with_a_quiet_one() {
 }
 
 #[test]
-fn since_when_begins_anew_with_another_verdict_or_culprit() {
+fn start_of_a_verdict_changes_with_kind_or_culprit() {
     let mut history = history(TimelineLimits::default(), 1, &["a"]);
     let verdict = |kind, culprit: Option<&str>| {
         let mut row = judged(Party::Kernel, kind);
@@ -443,7 +443,7 @@ fn since_when_begins_anew_with_another_verdict_or_culprit() {
 }
 
 #[test]
-fn a_window_without_measured_waits_calls_nobody_quiet() {
+fn window_without_measured_waits_has_no_verdicts() {
     let mut history = history(TimelineLimits::default(), 1, &["a"]);
     history.judge(&report(Measured::NONE), Level::Container, START);
     assert!(history.view().judged.is_empty());
@@ -452,7 +452,7 @@ fn a_window_without_measured_waits_calls_nobody_quiet() {
 }
 
 #[test]
-fn a_group_that_is_hurt_and_found_no_place_has_its_verdict() {
+fn hurt_group_beyond_the_limit_keeps_its_verdict() {
     let limits = TimelineLimits {
         findings: 1,
         ..TimelineLimits::default()
@@ -506,7 +506,7 @@ const PROCESS: What = What::ProcessStart {
 };
 
 #[test]
-fn a_storm_of_processes_pushes_no_oom_kill_out() {
+fn process_storm_does_not_displace_an_oom_kill() {
     let mut log = EventLog::new(EventLogLimits {
         events: 10,
         bytes: 1 << 20,
@@ -523,7 +523,7 @@ fn a_storm_of_processes_pushes_no_oom_kill_out() {
 }
 
 #[test]
-fn of_too_many_events_the_last_are_kept_and_signs_of_trouble_first() {
+fn signs_of_trouble_and_latest_events_are_kept() {
     let kinds = [KILL, PROCESS, KILL, PROCESS, PROCESS];
     let events = (1..).zip(kinds).map(|(at, what)| Arc::new(event(at, what)));
     let events: Vec<_> = events.collect();
@@ -538,7 +538,7 @@ fn of_too_many_events_the_last_are_kept_and_signs_of_trouble_first() {
 }
 
 #[test]
-fn a_meter_that_cannot_be_read_is_a_gap_and_no_spike() {
+fn unreadable_meter_is_a_gap_without_a_spike() {
     let mut history = Timeline::new(TimelineLimits::default());
     // The meter was read in each second except the third and fourth. The next reading includes the
     // energy of these two seconds.
@@ -631,7 +631,7 @@ fn window(name: &str, kind: VerdictKind, wait_ns: u64) -> WaitReport {
 }
 
 #[test]
-fn windows_with_one_verdict_are_one_episode_until_a_gap_or_another_verdict() {
+fn episode_ends_at_a_gap_or_another_verdict() {
     let mut history = history(TimelineLimits::default(), 1, &["a", "b"]);
     let (quota, host) = (VerdictKind::HeldByQuota, VerdictKind::HurtByHost);
     let windows = [(1, quota, 1), (2, quota, 3), (3, host, 1), (5, host, 1)];
@@ -658,7 +658,7 @@ fn windows_with_one_verdict_are_one_episode_until_a_gap_or_another_verdict() {
 }
 
 #[test]
-fn groups_that_are_held_rank_by_the_time_for_which_they_are_held() {
+fn held_groups_rank_by_the_time_they_were_held() {
     let limits = TimelineLimits {
         findings: 1,
         ..TimelineLimits::default()

@@ -75,7 +75,7 @@ mod tests {
     }
 
     #[test]
-    fn a_point_of_several_batches_has_who_had_the_cpu_in_all_of_them() {
+    fn merged_point_has_the_cpu_holders_of_all_batches() {
         let mut thinned = Thinned::new(4);
         let mut history = Timeline::new(TimelineLimits::default());
         for at in 0..=10 {

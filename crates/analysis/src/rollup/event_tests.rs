@@ -24,7 +24,7 @@ fn group(id: u64, path: &str, opened: u64, closed: u64) -> CgroupRow {
 }
 
 #[test]
-fn events_add_up_and_stay_and_only_present_groups_have_something_open() {
+fn events_stay_but_only_live_groups_have_open_sockets() {
     let mut rollup = Rollup::new(100);
     let mut step = |at: u64, cgroups: Vec<CgroupRow>| {
         let mut batch = Batch {
@@ -68,7 +68,7 @@ fn rows(connects: &[(u64, u16, u64)]) -> Vec<DestinationRow> {
 }
 
 #[test]
-fn destinations_are_told_apart_while_a_group_has_them_and_the_sum_only_grows() {
+fn destinations_are_listed_while_present_and_sums_only_grow() {
     let steps = [
         (rows(&[(1, 80, 4), (2, 80, 1), (2, 0, 2)]), vec![(80, 5)], 7),
         // One destination was moved to the unnamed destinations, which grew by 3 at the same time.
@@ -95,7 +95,7 @@ fn destinations_are_told_apart_while_a_group_has_them_and_the_sum_only_grows() {
 }
 
 #[test]
-fn who_finds_no_room_is_with_all_destinations_only() {
+fn destination_without_room_counts_only_in_the_total() {
     let mut standing = Standing::new(&Subject::Overflow, &Arc::new(Owner::unknown(CgroupId(1))));
     let mut room = 1;
     for (port, connects) in [(80, 1), (81, 2), (80, 4)] {
@@ -110,7 +110,7 @@ fn who_finds_no_room_is_with_all_destinations_only() {
 }
 
 #[test]
-fn lengths_of_connects_are_apart_from_waits_and_those_without_a_group_are_kept() {
+fn connect_times_are_kept_apart_from_waits() {
     let row = |group, count| WaitRow {
         group,
         histogram: Histogram::from_counts([0, count]),

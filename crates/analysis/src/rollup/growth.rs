@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn a_row_waits_until_both_are_known() {
+    fn row_waits_until_both_cgroups_are_known() {
         let mut growth = with_rest();
         for known in [&[][..], &[1], &[2]] {
             assert_eq!(grown(&mut growth, &[(A, B, 10)], known), []);
@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn what_moves_to_the_rest_does_not_count_again() {
+    fn counts_moved_to_the_rest_are_not_counted_twice() {
         let rest = |value| (A, REST, value);
         for early in [vec![], vec![rest(5)]] {
             let mut growth = with_rest();
@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn a_row_that_went_and_came_again_between_two_batches_grows_by_what_it_has() {
+    fn recreated_row_grows_by_its_new_value() {
         let mut growth = with_rest();
         let rows = |row, rest| [(A, B, row), (A, REST, rest)];
         assert_eq!(grown(&mut growth, &rows(100, 7), &[1, 2]), [100, 7]);

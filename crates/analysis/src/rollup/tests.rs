@@ -33,7 +33,7 @@ fn step(rollup: &mut Rollup, at: u64, cgroups: Vec<CgroupRow>) -> Vec<(Subject, 
 }
 
 #[test]
-fn a_late_name_takes_nothing_back() {
+fn late_name_does_not_reduce_the_old_subject() {
     let mut rollup = Rollup::new(100);
     step(&mut rollup, 0, vec![row(7, "#7", 10)]);
     let rows = step(&mut rollup, 1, vec![row(7, "/a", 15)]);
@@ -42,7 +42,7 @@ fn a_late_name_takes_nothing_back() {
 }
 
 #[test]
-fn a_removed_group_stays_in_its_subject_and_leaves_after_the_grace() {
+fn subject_of_a_removed_group_stays_for_the_grace_period() {
     let mut rollup = Rollup::new(100);
     step(&mut rollup, 0, vec![row(7, "/a", 10)]);
     assert_eq!(step(&mut rollup, 100, vec![])[0].1, 10);
@@ -50,7 +50,7 @@ fn a_removed_group_stays_in_its_subject_and_leaves_after_the_grace() {
 }
 
 #[test]
-fn where_many_groups_come_and_go_the_longest_gone_leave_early() {
+fn oldest_ended_groups_are_dropped_first_during_churn() {
     const PLACES: usize = 8;
     let mut rollup = Rollup {
         max_ended: PLACES,
@@ -89,7 +89,7 @@ fn crowd(rollup: &mut Rollup, second: u64, used: &[(u64, u64)]) -> HashMap<Subje
 }
 
 #[test]
-fn groups_without_a_place_are_in_the_overflow_and_a_late_one_gets_the_place_of_an_idle_one() {
+fn late_group_takes_the_place_of_an_idle_one() {
     let mut rollup = Rollup::new(u64::MAX);
     rollup.places.max_bytes = 2 * (10 << 10);
     let named = |id: u64| Subject::Cgroup(format!("/{id}"));
@@ -115,7 +115,7 @@ fn groups_without_a_place_are_in_the_overflow_and_a_late_one_gets_the_place_of_a
 }
 
 #[test]
-fn a_long_name_takes_the_place_of_many_short_ones() {
+fn long_names_use_more_of_the_limit() {
     let mut rollup = Rollup::new(u64::MAX);
     rollup.places.max_bytes = 1 << 20;
     let long = |id: u64| row(id, &format!("/{}{id}", "x".repeat(4000)), 1);
@@ -125,7 +125,7 @@ fn a_long_name_takes_the_place_of_many_short_ones() {
 }
 
 #[test]
-fn what_the_kernel_side_had_no_row_for_is_in_the_overflow() {
+fn use_without_a_kernel_row_is_in_the_overflow() {
     let mut rollup = Rollup::new(100);
     let mut unplaced = row(0, "#0", 5);
     unplaced.owner = Some(Arc::new(Owner::unknown(CgroupId::UNPLACED)));
@@ -202,7 +202,7 @@ fn reported(counters: &Counters) -> Vec<(&'static str, u64)> {
 }
 
 #[test]
-fn waits_are_told_by_who_the_culprit_is_to_the_subject() {
+fn waits_are_classified_by_the_culprits_relation() {
     let group = |id| Group::Cgroup(CgroupId(id));
     let cases = [
         (1, group(1), vec![("self", 100), ("self", 10)]),
@@ -267,7 +267,7 @@ fn sums_close(batch: &Batch) {
 }
 
 #[test]
-fn the_kernels_own_counters_stay_except_the_neighbours_and_the_node_is_the_sum() {
+fn neighbour_waits_are_recomputed_and_summed_for_the_node() {
     let mut counters = Counters::default();
     for (i, cause) in Cause::ALL.into_iter().enumerate() {
         counters[Counter::Wait(cause)] = 1 << i;
@@ -304,7 +304,7 @@ fn the_kernels_own_counters_stay_except_the_neighbours_and_the_node_is_the_sum()
 }
 
 #[test]
-fn nothing_goes_down_when_groups_and_cells_go() {
+fn counters_never_fall_when_groups_and_cells_disappear() {
     let group = |id| Group::Cgroup(CgroupId(id));
     let mut rollup = Rollup::new(10);
     let all = groups(Counters::default());
@@ -349,7 +349,7 @@ fn nothing_goes_down_when_groups_and_cells_go() {
 }
 
 #[test]
-fn a_culprit_without_an_owner_is_charged_in_full_once_it_has_one() {
+fn culprit_is_charged_in_full_once_its_owner_is_known() {
     let mut rollup = Rollup::new(100);
     let culprit = Group::Cgroup(CgroupId(5));
     let mut unowned = groups(Counters::default());
@@ -367,7 +367,7 @@ fn a_culprit_without_an_owner_is_charged_in_full_once_it_has_one() {
 }
 
 #[test]
-fn distributions_are_added_up_and_stay() {
+fn distributions_are_summed_and_kept_after_removal() {
     let mut rollup = Rollup::new(100);
     let mut step = |at: u64, counts: &[(u64, u64)], cgroups: Vec<CgroupRow>| {
         let row = |&(id, count): &(u64, u64)| WaitRow {
@@ -390,7 +390,7 @@ fn distributions_are_added_up_and_stay() {
 }
 
 #[test]
-fn who_finds_no_room_is_blamed_without_a_name() {
+fn culprit_without_room_is_blamed_as_unnamed() {
     let mut standing = Standing::new(&Subject::Overflow, &Arc::new(Owner::unknown(CgroupId(1))));
     let culprit = |path: &str| Blamed::Subject(Arc::new(Subject::Cgroup(path.into())));
     let mut room = 1;
@@ -405,7 +405,7 @@ fn who_finds_no_room_is_blamed_without_a_name() {
 }
 
 #[test]
-fn where_no_pair_finds_room_those_that_do_not_grow_leave() {
+fn idle_pairs_are_dropped_when_no_room_is_left() {
     const SECOND: u64 = 1_000_000_000;
     let mut rollup = Rollup {
         max_pairs: 3,

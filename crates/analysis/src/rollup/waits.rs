@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn victims_without_a_name_are_told_apart_from_the_cells() {
+    fn unnamed_victims_are_counted_separately() {
         let mut matrix = Matrix::new();
         let cells = [row(Group::Followed, A, 1), row(Group::Unnamed, A, 2)];
         assert_eq!(matrix.of(&cells, |_| true), []);

@@ -317,7 +317,7 @@ mod tests {
     }
 
     #[test]
-    fn blocked_time_is_divided_by_who_ended_it() {
+    fn blocked_time_is_divided_by_its_releasers() {
         let rows = vec![
             by(VICTIM, 1, 50),
             by(HOLDER, 2, 400),
@@ -339,7 +339,7 @@ mod tests {
     }
 
     #[test]
-    fn only_a_lock_that_another_group_held_makes_a_verdict() {
+    fn only_locks_held_by_other_groups_lead_to_a_verdict() {
         let held = victim(1000, vec![by(HOLDER, 2, 800)]);
         assert_eq!(held.verdict.kind, VerdictKind::HeldByLock);
         let culprit = held.verdict.culprit.expect("it is known");
@@ -375,13 +375,13 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_said_of_blocks_whose_end_is_unknown() {
+    fn blocks_with_unknown_end_are_counted_as_unknown() {
         let it = released(1000, vec![row(BlockEnd::Nobody, 30)]);
         assert_eq!(parts(&it), (vec![], [30, 100, 870]));
     }
 
     #[test]
-    fn a_block_that_lasts_has_no_releaser_yet() {
+    fn ongoing_block_has_no_releaser_yet() {
         let it = released(100, vec![]);
         assert_eq!(parts(&it), (vec![], [0, 100, 0]));
     }

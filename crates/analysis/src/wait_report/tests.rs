@@ -98,7 +98,7 @@ fn machine() -> Batch {
 }
 
 #[test]
-fn groups_of_one_container_are_its_own_and_units_are_neighbours() {
+fn groups_of_a_container_are_own_and_units_neighbours() {
     let report = report(Level::Container, machine());
     let victim = row(&report, Level::Container, "aaaa");
     let of = |cause: Cause| victim.wait_ns[cause as usize] / MS;
@@ -127,7 +127,7 @@ fn groups_of_one_container_are_its_own_and_units_are_neighbours() {
 }
 
 #[test]
-fn what_a_group_does_to_others_is_the_other_side_of_their_culprits() {
+fn harm_mirrors_the_culprits_of_other_groups() {
     let report = report(Level::Cgroup, machine());
     let hurts = |path: &str| {
         let hurts = &row(&report, Level::Cgroup, path).hurts;
@@ -144,7 +144,7 @@ fn what_a_group_does_to_others_is_the_other_side_of_their_culprits() {
 }
 
 #[test]
-fn a_chosen_group_hurts_those_that_were_not_chosen() {
+fn selected_group_reports_harm_to_unselected_groups() {
     let chosen = Selection::default().with_names(Named::Cgroup, &["/docker/bbbb".into()]);
     let mut builder = ReportBuilder::new(Batch::default()).select(chosen.expect("a path"));
     builder.add(Batch {
@@ -183,7 +183,7 @@ fn the_parts_add_up_at_every_level() {
 }
 
 #[test]
-fn by_cgroup_the_other_group_of_a_container_is_a_neighbour() {
+fn other_group_of_a_container_is_a_neighbour_by_cgroup() {
     let report = report(Level::Cgroup, machine());
     let inner = row(&report, Level::Cgroup, "/docker/aaaa/inner");
     assert_eq!(inner.wait_ns[Cause::Own as usize], 0);
@@ -191,7 +191,7 @@ fn by_cgroup_the_other_group_of_a_container_is_a_neighbour() {
 }
 
 #[test]
-fn the_command_is_a_group_of_its_own_whichever_cgroups_it_is_in() {
+fn command_is_one_group_regardless_of_its_cgroups() {
     let mut process = ProcessRow {
         id: ProcessId {
             pid: 5,
@@ -225,7 +225,7 @@ fn the_command_is_a_group_of_its_own_whichever_cgroups_it_is_in() {
 }
 
 #[test]
-fn reasons_have_the_numbers_that_made_the_verdict() {
+fn reasons_contain_the_figures_behind_the_verdict() {
     let report = report(Level::Container, machine());
     let victim = row(&report, Level::Container, "aaaa");
     assert_eq!(victim.verdict.kind, VerdictKind::HurtByNeighbours);
@@ -251,7 +251,7 @@ fn reasons_have_the_numbers_that_made_the_verdict() {
 }
 
 #[test]
-fn who_waits_now_is_added_up_from_the_last_batch() {
+fn current_waits_are_summed_from_the_last_batch() {
     let mut batch = machine();
     batch.cgroups[0].waiting = Waiting::thread(2 * 1_000_000_000);
     batch.cgroups[1].waiting = Waiting::thread(18 * 1_000_000_000);
@@ -296,7 +296,7 @@ fn many_jobs_below_one_group_are_one_culprit() {
 /// The parent spends its CPU time on starting short jobs. The parent causes most of the wait, and
 /// parent and jobs together cause all of it.
 #[test]
-fn who_starts_many_jobs_is_told_with_them() {
+fn parent_of_many_jobs_is_blamed_with_them() {
     let jobs = 20..30;
     let path = |id| format!("/ci.slice/job-{id}");
     let mut cgroups = vec![group(10, "/web.slice/shop", 0, 0, 100)];
@@ -319,7 +319,7 @@ fn who_starts_many_jobs_is_told_with_them() {
 }
 
 #[test]
-fn the_quota_that_throttled_most_is_the_one_that_held() {
+fn quota_that_throttled_most_is_named() {
     let quota = |id, path: &str, cpus, periods, throttled_ns| QuotaRow {
         cgroup: CgroupId(id),
         path: path.to_owned(),
@@ -425,7 +425,7 @@ fn short_job(limited: &str, followed: bool) -> WaitReport {
 }
 
 #[test]
-fn the_quota_of_a_group_that_came_and_went_in_the_window_holds_it() {
+fn short_lived_group_is_held_by_its_quota() {
     for limited in ["/scope/job", "/scope"] {
         let report = short_job(limited, false);
         let job = row(&report, Level::Cgroup, "/scope/job");
@@ -446,7 +446,7 @@ fn a_command_is_held_by_the_quota_of_its_group() {
 }
 
 #[test]
-fn what_others_waited_behind_a_command_is_in_its_row() {
+fn row_of_a_command_shows_the_waits_it_caused() {
     let mut builder = ReportBuilder::new(Batch::default());
     let process = ProcessRow {
         followed: true,
@@ -470,7 +470,7 @@ fn what_others_waited_behind_a_command_is_in_its_row() {
 }
 
 #[test]
-fn waits_of_years_are_not_too_long_for_a_share() {
+fn huge_waits_do_not_overflow_shares() {
     // Ten thousand threads, for most of a day.
     let ms = 10_000 * 72_000_000;
     let report = report(
@@ -488,7 +488,7 @@ fn waits_of_years_are_not_too_long_for_a_share() {
 }
 
 #[test]
-fn threads_that_share_a_cpu_are_hurt_by_who_has_the_other_one() {
+fn threads_sharing_a_cpu_blame_the_holder_of_the_other() {
     let judged_on = |cpus, room: Option<[u32; 2]>, idle_ms| {
         let mut a = group(10, "/a", 1000, 0, 0);
         a.counters[Counter::CpuTime] = 1000 * MS;
@@ -535,7 +535,7 @@ fn threads_that_share_a_cpu_are_hurt_by_who_has_the_other_one() {
 }
 
 #[test]
-fn what_a_culprit_did_before_the_window_is_not_growth_when_it_loses_its_name() {
+fn earlier_waits_do_not_count_after_a_name_loss() {
     let first = Batch {
         blames: vec![cell(10, of(20), 70), cell(10, Group::Unnamed, 5)],
         ..machine()
@@ -553,7 +553,7 @@ fn what_a_culprit_did_before_the_window_is_not_growth_when_it_loses_its_name() {
 }
 
 #[test]
-fn a_culprit_and_a_victim_that_are_listed_no_more_keep_their_names_in_the_window() {
+fn removed_culprits_and_victims_keep_their_names() {
     let batch = |groups: &[u64], blames| {
         let all = machine().cgroups.into_iter();
         Batch {

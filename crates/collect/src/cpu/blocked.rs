@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn a_thread_counts_where_it_sleeps_until_it_is_read_again() {
+    fn sleeping_thread_counts_in_its_group_until_read_again() {
         let process = ProcessId {
             pid: 1,
             start_ns: 0,
@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn a_thread_that_blocks_after_the_moment_counts_from_the_next_on() {
+    fn block_after_the_snapshot_counts_in_the_next_one() {
         let mut threads = BlockedThreads::default();
         let moment = |taken_ns| Snapshot {
             taken_ns,
@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn a_thread_that_has_gone_sleeps_no_more() {
+    fn exited_thread_no_longer_counts_as_blocked() {
         let mut threads = BlockedThreads {
             now_ns: 1000,
             ..BlockedThreads::default()

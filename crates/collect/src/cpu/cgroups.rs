@@ -226,7 +226,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn groups_without_a_row_in_the_kernel_share_one() {
+    fn groups_without_a_kernel_row_share_one() {
         let mut cgroups = Cgroups::new(1, Duration::ZERO, 9);
         assert!(cgroups.rows(&[], &BlockedThreads::default()).is_empty());
         let mut snapshot = Snapshot::default();
@@ -241,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn groups_that_do_nothing_leave_where_there_are_too_many() {
+    fn idle_groups_are_dropped_when_there_are_too_many() {
         let mut cgroups = Cgroups::new(1, Duration::from_secs(300), 8);
         let mut used = Counters::default();
         used[Counter::CpuTime] = 5;
@@ -289,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn a_culprit_that_ran_after_the_threads_were_read_has_a_row_without_use() {
+    fn late_culprit_has_a_row_without_use() {
         let mut cgroups = Cgroups::new(1, Duration::ZERO, 9);
         let mut used = Counters::default();
         used[Counter::CpuTime] = 5;

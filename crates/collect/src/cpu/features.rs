@@ -83,7 +83,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_limit_comes_and_goes() {
+    fn sched_ext_limit_is_set_and_removed() {
         let off = Feature::off(FeatureId::Cycles, "no PMU");
         let on = Feature::on(WAITS, "sched_switch");
         let mut features = Features::new(vec![off.clone(), on.clone()], "/sys".into());

@@ -312,7 +312,7 @@ mod tests {
     }
 
     #[test]
-    fn a_slice_that_has_not_ended_counts_up_to_now() {
+    fn unfinished_slice_counts_up_to_now() {
         let mut node = NodeTime::new(100, Scheduler::default());
         // CPU 0 has been idle since 150. CPU 1 was idle for 20, and has run thread 7 since 120.
         let snapshot = at(200, &[(0, 150, 30, 0), (1, 120, 20, 7)]);
@@ -320,7 +320,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cpu_that_has_not_switched_yet_is_idle_unless_a_thread_was_seen_on_it() {
+    fn cpu_without_switches_is_idle_unless_a_thread_runs() {
         let mut node = NodeTime::new(100, Scheduler::default());
         let mut snapshot = at(200, &[(0, 0, 0, 0), (1, 0, 0, 0)]);
         let running = sample_flag::RUNNING;
@@ -385,7 +385,7 @@ mod tests {
     }
 
     #[test]
-    fn a_switch_to_the_idle_task_that_was_not_seen() {
+    fn missed_switch_to_the_idle_task_is_recovered() {
         let mut node = NodeTime::new(0, Scheduler::default());
         // The task iterator found that thread 7 has ended.
         let mut gone = at(100, &[(0, 20, 0, 7)]);
@@ -439,7 +439,7 @@ mod tests {
     }
 
     #[test]
-    fn each_cpu_has_those_who_had_it_most() {
+    fn each_cpu_lists_its_main_holders() {
         let mut node = NodeTime::new(0, Scheduler::default());
         let mut snapshot = at(100, &[(0, 0, 0, 7), (2, 0, 0, 8)]);
         let group = |id| Group::Cgroup(noctule_model::CgroupId(id));

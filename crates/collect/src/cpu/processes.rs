@@ -328,7 +328,7 @@ mod tests {
     }
 
     #[test]
-    fn an_end_that_is_made_up_does_not_say_where() {
+    fn inferred_exit_keeps_the_known_group() {
         let mut processes = Processes::new(1, Duration::from_secs(5));
         step(&mut processes, 1, &[sample(7, 2)], &[]);
         let carried = |pid| TaskSample {
@@ -374,7 +374,7 @@ mod tests {
     }
 
     #[test]
-    fn a_flood_of_ends_shares_a_row_and_no_time_is_missing() {
+    fn flood_of_exits_shares_a_row_without_losing_time() {
         let mut processes = Processes::new(1, Duration::from_secs(5));
         let flood: Vec<TaskSample> = (1..=ENDED_ROWS as u32 + 5)
             .map(|pid| {
@@ -428,7 +428,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reaped_process_is_gone_and_whole_before_its_end_is_reported() {
+    fn reaped_process_is_complete_before_its_exit_record() {
         let mut processes = Processes::new(1, Duration::from_secs(5));
         let sums = |flags, ns| {
             let mut sums = TaskSample {

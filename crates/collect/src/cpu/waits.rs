@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn a_released_group_keeps_its_figures_whatever_comes_late() {
+    fn released_group_keeps_figures_despite_late_ones() {
         let mut waits = Waits::new(Duration::from_nanos(100), 4);
         waits.update(&snapshot(1, &[(A, 3)], &[(A, B, 10)]), &[]);
         let settled = waits.update(&snapshot(2, &[(A, 4)], &[(A, B, 12)]), &[CgroupId(7)]);
@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn a_culprit_that_is_gone_for_long_is_still_blamed_without_its_name() {
+    fn forgotten_culprit_is_blamed_as_unnamed() {
         let mut waits = Waits::new(Duration::from_nanos(100), 4);
         waits.update(&snapshot(1, &[], &[(A, B, 10)]), &[CgroupId(8)]);
         assert_eq!(blamed(&waits), [(A, B, 10)]);
@@ -237,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn where_no_row_is_left_cells_that_do_not_grow_make_room_and_their_victims_keep_the_waits() {
+    fn idle_cells_make_room_and_victims_keep_their_waits() {
         const SECOND: u64 = 1_000_000_000;
         let mut waits = Waits::new(Duration::from_secs(60), 4);
         let culprits = [20, 21, 22, 23].map(|id| Group::Cgroup(CgroupId(id)));

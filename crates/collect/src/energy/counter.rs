@@ -226,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn a_counter_of_32_bits_wraps_without_losing_a_unit() {
+    fn counter_of_32_bits_wraps_without_loss() {
         // 2^32 units of 61 µJ.
         let unit = 61;
         let mut sum = sum(Some(u64::from(u32::MAX) * unit));
@@ -242,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn a_counter_of_microjoules_wraps_without_losing_one() {
+    fn microjoule_counter_wraps_without_loss() {
         // The counter wraps every 3 s at 30 W, and is read as often as it requires.
         let (range, watts) = (90_000_000 - 1, 30);
         let mut sum = sum(Some(range));
@@ -258,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn faults_add_nothing_and_the_counter_goes_on() {
+    fn faults_add_nothing_and_counting_continues() {
         // The value after 1,000 J, and why it is rejected.
         let cases = [
             (None, 10, Fault::JumpedBack),
@@ -281,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn a_counter_that_stands_still_is_told_unless_it_may() {
+    fn stalled_counter_is_reported_unless_allowed_to_stall() {
         let mut still = sum(None);
         let mut idle = Sum::new(Shape {
             always_moves: false,
@@ -298,7 +298,7 @@ mod tests {
     }
 
     #[test]
-    fn a_step_after_a_counter_stood_still_is_of_all_that_time() {
+    fn step_after_a_stall_covers_the_whole_stall() {
         // The power is 85 W, not 1,275 W.
         let mut sum = sum(Some(262_143_328_850));
         assert_eq!(sum.add(5, 0), Ok(()));
@@ -320,7 +320,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wrap_that_can_have_hidden_is_told() {
+    fn possible_hidden_wrap_is_reported() {
         // The highest power is 100 W, and the range 1,000 J. At four times that power, a wrap takes
         // 2.5 s.
         let mut sum = sum(Some(1_000_000_000));
@@ -331,7 +331,7 @@ mod tests {
     }
 
     #[test]
-    fn how_soon_it_must_be_read_follows_range_and_power() {
+    fn read_interval_follows_range_and_power() {
         assert_eq!(sum(None).within_ns(), None);
         // Intel's usual range takes 262 s at 1 kW.
         assert_eq!(sum(Some(262_143_328_850)).within_ns(), Some(LATEST_NS));

@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn over_a_pause_nothing_is_guessed() {
+    fn no_energy_is_estimated_over_a_pause() {
         let mut integral = Integral::new(1000, 5 * SECOND);
         assert_eq!(integral.add(20_000_000, 0), Ok(()));
         assert_eq!(integral.add(20_000_000, 6 * SECOND), Err(Fault::Paused));

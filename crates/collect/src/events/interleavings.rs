@@ -338,7 +338,7 @@ fn exit(process: RawProcess) -> RawEvent {
 }
 
 #[test]
-fn starts_are_ends_and_those_alive_and_those_lost() {
+fn starts_equal_exits_plus_alive_plus_lost() {
     let wanted = std::env::var("NOCTULE_STEPS");
     let wanted: usize = wanted.map_or(100_000, |text| text.parse().expect("a number"));
     let cases = wanted.div_ceil(STEPS) as u32;

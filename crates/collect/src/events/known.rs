@@ -347,7 +347,7 @@ mod tests {
     }
 
     #[test]
-    fn to_execute_a_program_is_not_to_start() {
+    fn exec_is_not_a_start() {
         let mut known = Known::default();
         let forked_before = process(1, SECOND);
         known.note(&exec(forked_before), true);
@@ -381,7 +381,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pid_that_is_used_again_is_another_process() {
+    fn reused_pid_is_another_process() {
         let mut known = Known::default();
         known.note(&start(process(7, SECOND)), true);
         let reported = relist(&mut known, &batch(&[process(7, 2 * SECOND)]));
@@ -415,7 +415,7 @@ mod tests {
     }
 
     #[test]
-    fn a_connection_from_before_was_accepted_where_somebody_listens() {
+    fn existing_connection_to_a_listener_was_accepted() {
         let mut known = Known::default();
         let there = [
             sample(1, 80, true),
@@ -432,7 +432,7 @@ mod tests {
     }
 
     #[test]
-    fn a_socket_that_connects_has_not_begun_and_is_not_missing() {
+    fn connecting_socket_is_neither_open_nor_missing() {
         let mut known = Known::default();
         let connects = SocketSample {
             begun: false,
@@ -445,7 +445,7 @@ mod tests {
     }
 
     #[test]
-    fn sockets_that_are_gone_are_closed_once() {
+    fn missing_sockets_are_closed_once() {
         let mut known = Known::default();
         let there = [sample(1, 80, true), sample(2, 80, false)];
         let reported = known.begins(&there);

@@ -107,14 +107,14 @@ mod tests {
     }
 
     #[test]
-    fn at_the_end_nothing_waits() {
+    fn no_events_are_held_back_at_the_end() {
         let mut order = Order::default();
         order.end();
         assert_eq!(read(&mut order, [&[112], &[111]], 110), [111, 112]);
     }
 
     #[test]
-    fn of_another_clock_nothing_waits() {
+    fn events_of_another_clock_are_not_held_back() {
         let mut order = Order::default();
         assert_eq!(read(&mut order, [&[9000], &[8000]], 110), [8000, 9000]);
     }

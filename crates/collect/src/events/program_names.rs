@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn a_program_by_descriptor_has_the_name_of_its_file() {
+    fn program_run_by_descriptor_has_its_file_name() {
         let executor = "/usr/lib/systemd/systemd-executor";
         let cases: [(&str, &str, &[&str], &str); 8] = [
             ("9", executor, &[executor], "systemd-executo"),
@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn the_name_holds_for_later_events_and_children_until_it_changes() {
+    fn program_name_applies_to_children_until_it_changes() {
         let mut names = ProgramNames::default();
         let start = || What::ProcessStart {
             parent_pid: 1,

@@ -46,7 +46,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_more_look_follows_the_last_that_left_something_open() {
+    fn relist_ends_one_pass_after_the_last_doubt() {
         let mut relist = Relist::new(5);
         assert!(relist.is_over(1, false, true), "nothing was lost");
         relist.begin(10);

@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn a_group_that_has_all_gives_way_to_one_that_has_none() {
+    fn full_group_gives_up_rows_to_a_new_group() {
         let mut shares = held(&[(1, 4000), (2, 90)]);
         shares.wants(CgroupId(3));
         let Excess {
@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn a_group_is_new_once_until_it_was_free_for_a_minute() {
+    fn bounded_group_is_new_again_only_after_a_minute() {
         let (one, none) = ([CgroupId(1)].into(), HashSet::new());
         let mut bounds = Bounds::default();
         assert!(bounds.renew(&one, 5).is_empty());

@@ -255,7 +255,7 @@ fn crio_and_podman() {
 }
 
 #[test]
-fn a_machine_in_a_unit_has_the_name_that_machined_knows() {
+fn machine_in_a_unit_is_named_by_machined() {
     let root = tempfile::tempdir().unwrap();
     let machines = root.path().join(MACHINES);
     std::fs::create_dir_all(&machines).unwrap();
@@ -276,7 +276,7 @@ fn a_machine_in_a_unit_has_the_name_that_machined_knows() {
 }
 
 #[test]
-fn runtimes_that_were_moved_by_their_configuration() {
+fn relocated_runtimes_are_found_by_their_configuration() {
     let podman = r#"{"annotations":{"io.container.manager":"libpod"}}"#;
     let list = r#"[{"id":"{A}","names":["db"]}]"#;
     let storage = "[storage]\ndriver = \"overlay\"\ngraphroot = \"/data/graph\"\n";
@@ -319,7 +319,7 @@ fn runtimes_that_were_moved_by_their_configuration() {
 }
 
 #[test]
-fn users_move_their_runtimes_to_directories_of_their_own() {
+fn users_can_relocate_rootless_runtimes() {
     let uid = std::fs::metadata(".").unwrap().uid();
     let passwd = format!("u:x:{uid}:1000:U:/home/u:/bin/sh\n");
     let slice = format!("/user.slice/user-{uid}.slice/user@{uid}.service");
@@ -385,7 +385,7 @@ fn users_move_their_runtimes_to_directories_of_their_own() {
 }
 
 #[test]
-fn plain_runc_and_crun() {
+fn plain_runc_and_crun_containers_are_named() {
     let runc = (
         "run/runc/web/state.json",
         r#"{"id":"web","cgroup_paths":{"":"/sys/fs/cgroup/web"}}"#,
@@ -427,7 +427,7 @@ fn users_are_read_from_the_slice() {
 }
 
 #[test]
-fn no_id_leads_out_of_its_directory() {
+fn container_ids_cannot_escape_their_directory() {
     for id in ["", ".", "..", "a/b", "a\0b", &"x".repeat(256)] {
         assert!(!is_file_name(id), "{id:?}");
     }

@@ -205,7 +205,7 @@ const KIND: &str = "/system.slice/docker-{A}.scope";
 const KIND_POD: &str = "/system.slice/docker-{A}.scope/kubelet.slice/kubelet-kubepods.slice/kubelet-kubepods-besteffort.slice/kubelet-kubepods-besteffort-pod{u}.slice/cri-containerd-{B}.scope";
 
 #[test]
-fn names_inside_a_container_are_its_own_business() {
+fn paths_inside_a_container_are_ignored() {
     check(&[
         (KIND_POD, "docker {A} | unit docker-{A}.scope"),
         ("/docker/{A}/docker/{B}", "docker {A}"),
@@ -243,7 +243,7 @@ fn names_inside_a_container_are_its_own_business() {
 }
 
 #[test]
-fn containers_of_a_node_that_is_a_container_are_told_apart() {
+fn containers_inside_a_kind_node_are_distinguished() {
     let cases = [
         (
             KIND_POD.to_owned(),
@@ -266,7 +266,7 @@ fn containers_of_a_node_that_is_a_container_are_told_apart() {
 }
 
 #[test]
-fn the_group_of_a_container_is_the_top_of_its_claim() {
+fn container_group_is_the_path_up_to_its_id() {
     let cases = [
         ("/docker/{A}/init", Some("/docker/{A}")),
         ("//docker/./{A}//x", Some("//docker/./{A}")),
@@ -286,7 +286,7 @@ fn the_group_of_a_container_is_the_top_of_its_claim() {
 }
 
 #[test]
-fn machines_of_nspawn_and_libvirt() {
+fn nspawn_and_libvirt_paths_are_classified() {
     check(&[
         (
             "/machine.slice/systemd-nspawn@deb\\x2d12.service/payload/init.scope",
@@ -328,7 +328,7 @@ fn machines_of_nspawn_and_libvirt() {
 }
 
 #[test]
-fn other_runtimes() {
+fn paths_of_other_runtimes_are_classified() {
     check(&[
         ("/ecs/{U}/{A}", "ecs {A}"),
         (
@@ -392,7 +392,7 @@ fn other_runtimes() {
 }
 
 #[test]
-fn units_and_daemons() {
+fn unit_and_daemon_paths_are_classified() {
     check(&[
         ("/system.slice/nginx.service", "unit nginx.service"),
         (
@@ -482,7 +482,7 @@ impl Dice {
 }
 
 #[test]
-fn no_path_panics_and_what_is_below_a_container_belongs_to_it() {
+fn random_paths_never_panic_and_keep_their_container() {
     let mut dice = Dice(0x9e37_79b9_7f4a_7c15);
     for _ in 0..50_000 {
         let path = dice.path();

@@ -120,7 +120,7 @@ fn name_of(registry: &mut Registry, id: CgroupId) -> Option<String> {
 }
 
 #[test]
-fn the_first_walk_and_events_give_paths() {
+fn paths_come_from_the_first_walk_and_events() {
     let node = Node::new(&["/a/b"]);
     let mut registry = node.registry(node.config(), nothing);
     let b = node.make("/a/b");
@@ -149,7 +149,7 @@ fn the_first_walk_and_events_give_paths() {
 }
 
 #[test]
-fn unknown_ids_cause_walks_but_not_many() {
+fn unknown_ids_cause_a_limited_number_of_walks() {
     let node = Node::new(&[]);
     let mut registry = node.registry(node.config(), nothing);
     let x = node.make("/x");
@@ -179,7 +179,7 @@ fn unknown_ids_cause_walks_but_not_many() {
 }
 
 #[test]
-fn a_walk_buries_what_is_gone_and_finds_what_moved() {
+fn walk_finds_removed_and_moved_groups() {
     let node = Node::new(&["/a", "/b/c"]);
     let mut registry = node.registry(node.config(), nothing);
     let (a, c) = (node.make("/a"), node.make("/b/c"));
@@ -194,7 +194,7 @@ fn a_walk_buries_what_is_gone_and_finds_what_moved() {
 }
 
 #[test]
-fn groups_that_nobody_asks_for_give_way_and_are_found_again() {
+fn unrequested_groups_are_evicted_and_found_again() {
     let node = Node::new(&[]);
     let config = Config {
         most_bytes: 100 << 10,
@@ -228,7 +228,7 @@ fn groups_that_nobody_asks_for_give_way_and_are_found_again() {
 }
 
 #[test]
-fn groups_that_are_asked_for_stay_within_the_bound_and_the_latest_stay() {
+fn latest_requested_groups_stay_within_the_bound() {
     let node = Node::new(&[]);
     let config = Config {
         most_bytes: 100 << 10,
@@ -252,7 +252,7 @@ fn groups_that_are_asked_for_stay_within_the_bound_and_the_latest_stay() {
 }
 
 #[test]
-fn the_dead_are_remembered_for_a_while_and_memory_is_bounded() {
+fn removed_groups_are_remembered_within_a_bound() {
     let node = Node::new(&[]);
     let config = Config {
         remember_limit: 1000,
@@ -299,7 +299,7 @@ fn groups_whose_removal_was_lost_do_not_pile_up() {
 }
 
 #[test]
-fn names_come_late_and_retries_end() {
+fn late_names_are_found_and_retries_end() {
     let node = Node::new(&[]);
     let mut registry = Registry::new(node.config());
     registry.partial = false;
@@ -339,7 +339,7 @@ fn names_come_late_and_retries_end() {
 }
 
 #[test]
-fn a_plain_container_of_runc_is_found_by_its_state() {
+fn plain_runc_container_is_found_by_its_state() {
     let node = Node::new(&["/web/inner", "/other"]);
     node.write(
         "run/runc/web/state.json",
@@ -387,7 +387,7 @@ fn catch_up_finds_names_that_arrived_just_before() {
 }
 
 #[test]
-fn a_search_that_hangs_is_not_waited_for_longer_than_said() {
+fn hanging_search_is_awaited_no_longer_than_allowed() {
     let node = Node::new(&[]);
     let (release, gate) = mpsc::channel::<()>();
     let find = move |_: &Query, _: bool| {
@@ -402,7 +402,7 @@ fn a_search_that_hangs_is_not_waited_for_longer_than_said() {
 }
 
 #[test]
-fn a_search_that_hangs_holds_nobody_up() {
+fn hanging_search_does_not_block_others() {
     let node = Node::new(&[]);
     let (release, gate) = mpsc::channel::<()>();
     let find = move |_: &Query, _: bool| {
@@ -433,7 +433,7 @@ fn a_search_that_hangs_holds_nobody_up() {
 }
 
 #[test]
-fn a_batch_gets_its_owners() {
+fn batch_rows_get_their_owners() {
     let node = Node::new(&["/a.service"]);
     let mut registry = node.registry(node.config(), nothing);
     let id = node.make("/a.service");
@@ -491,7 +491,7 @@ fn a_group_that_was_not_searched_has_no_owner_yet() {
 }
 
 #[test]
-fn a_mount_of_a_part_spoils_nothing_that_events_told() {
+fn partial_mount_does_not_override_events() {
     let node = Node::new(&["/part"]);
     let mut registry = with_finder(node.config(), nothing);
     assert!(
@@ -511,7 +511,7 @@ fn a_mount_of_a_part_spoils_nothing_that_events_told() {
 }
 
 #[test]
-fn a_mount_that_cannot_be_read_is_survived() {
+fn unreadable_mount_is_survived() {
     let node = Node::new(&[]);
     let config = Config {
         cgroup_mount: "/nowhere".into(),
@@ -530,7 +530,7 @@ fn container_of(registry: &mut Registry, id: CgroupId) -> Option<String> {
 }
 
 #[test]
-fn a_second_group_of_a_container_does_not_merge_with_it() {
+fn group_with_a_copied_container_id_is_not_merged() {
     let real = format!("/docker/{A}");
     let false_one = format!("/system.slice/a.service/docker-{A}.scope");
     let sub = format!("{false_one}/sub");
@@ -560,7 +560,7 @@ fn a_second_group_of_a_container_does_not_merge_with_it() {
 }
 
 #[test]
-fn a_container_in_one_that_only_its_state_file_shows_is_not_told_apart() {
+fn container_in_a_plain_runc_container_belongs_to_it() {
     let node = Node::new(&["/web", &format!("/web/docker-{A}.scope")]);
     node.write(
         "run/runc/web/state.json",
@@ -577,7 +577,7 @@ fn a_container_in_one_that_only_its_state_file_shows_is_not_told_apart() {
 }
 
 #[test]
-fn two_containers_of_one_name_in_two_places_are_two() {
+fn second_plain_container_of_a_name_is_not_merged() {
     let node = Node::new(&["/a/web", "/b/web"]);
     for (runtime, file, text) in [
         (
@@ -601,7 +601,7 @@ fn two_containers_of_one_name_in_two_places_are_two() {
 /// A privileged container made by kind, and a container that only has the label, which an image can
 /// set.
 #[test]
-fn containers_in_a_node_of_kind_have_their_own_id() {
+fn containers_inside_a_kind_node_keep_their_own_id() {
     for (privileged, expected) in [(true, true), (false, false)] {
         let pod = "kubelet/kubepods/besteffort/pod5f0f6d3e-7a1c-4e0b-9d55-0123456789ab";
         let inner_id = A.replace('a', "b");
@@ -634,7 +634,7 @@ fn containers_in_a_node_of_kind_have_their_own_id() {
 }
 
 #[test]
-fn in_a_container_the_machine_begins_at_the_mount() {
+fn node_in_a_container_starts_at_the_mount() {
     let pod = "kubelet/kubepods/besteffort/pod5f0f6d3e-7a1c-4e0b-9d55-0123456789ab";
     let inner = A.replace('a', "b");
     let node = Node::new(&["/kubelet"]);
@@ -659,7 +659,7 @@ fn in_a_container_the_machine_begins_at_the_mount() {
 
 /// A user's file system never responds, and 150 groups of that user come first.
 #[test]
-fn files_of_a_user_keep_no_real_container_from_its_name() {
+fn hanging_user_files_do_not_delay_other_names() {
     let node = Node::new(&[]);
     let (release, held) = mpsc::channel::<()>();
     let held = Arc::new(Mutex::new(held));

@@ -233,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn a_minute_is_drawn_the_same_wherever_its_reading_began() {
+    fn minute_looks_the_same_wherever_reading_began() {
         for begin in 1..=6 {
             let (mut whole, mut part) = (History::default(), History::default());
             part.newest = begin;

@@ -41,7 +41,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn unknown_is_blank_and_idle_is_a_line() {
+    fn unknown_steps_are_blank_and_idle_ones_a_line() {
         let values = [None, Some(0.0), Some(0.5), Some(1.0), Some(7.0)];
         assert_eq!(graph(&values, 1.0, 1), [" ▁▄██"]);
         assert_eq!(graph(&values, 1.0, 2), ["   ██", " ▁███"]);

@@ -70,7 +70,7 @@ pub(super) fn without_meter(app: App) -> App {
 }
 
 #[test]
-fn rows_sum_zones_that_no_other_contains() {
+fn rows_sum_only_outermost_zones() {
     let app = metered(app(Level::Process, 120, 20));
     let text = screen(&app, 120, 20);
     // cc1plus gets two thirds of 9 W and of 3 W, and is listed first.
@@ -94,7 +94,7 @@ fn a_meter_that_did_not_move_has_no_figures() {
 }
 
 #[test]
-fn keys_lead_from_each_view_to_each_other() {
+fn keys_lead_from_every_view_to_every_other() {
     let app = metered(app(Level::Process, 120, 20));
     let shows = |app: &App, word: &str| screen(app, 120, 20).contains(word);
     assert!(shows(&app, " e energy ") && shows(&app, "PKG W"));

@@ -224,7 +224,7 @@ fn columns_of_unmeasured_counters_cannot_be_chosen() {
 }
 
 #[test]
-fn levels_by_number_letter_and_tab() {
+fn levels_are_chosen_by_number_letter_or_tab() {
     let app = app(Level::Process, 80, 24);
     for (keys, level) in [
         ("c", Level::Container),
@@ -252,7 +252,7 @@ fn panes_scroll_no_further_than_their_end() {
 }
 
 #[test]
-fn the_detail_pane_follows_its_process_and_says_when_it_is_gone() {
+fn detail_pane_follows_its_process_and_reports_its_exit() {
     let mut fake = ten();
     let app = press(start(&mut fake), "Down Down Enter");
     let app = feed(app, [fake.tick(&used(RISING))]);

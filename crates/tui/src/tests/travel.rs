@@ -184,7 +184,7 @@ fn recorded_place_looks_as_it_did_live() {
 }
 
 #[test]
-fn a_minute_of_late_batches_is_whole() {
+fn minute_of_late_batches_is_complete() {
     let mut fake = node();
     // Every second batch is two intervals late.
     let late = |at: u64| {

@@ -29,7 +29,7 @@ fn idle_parents_are_shown_and_siblings_sorted_by_sum() {
 }
 
 #[test]
-fn a_folded_row_shows_the_sum_of_its_tree() {
+fn collapsed_row_shows_the_sum_of_its_tree() {
     let app = shown(family(), Level::Process, &[(10, 1), (12, 50), (20, 40)]);
     let app = press(app, "Down Down Left");
     assert_eq!(names(&app), ["init", "├─shell", "└─web"]);
@@ -61,7 +61,7 @@ fn cgroups_stand_below_their_paths() {
 }
 
 #[test]
-fn a_ring_of_parents_and_a_parent_of_itself_do_not_hang() {
+fn parent_cycles_do_not_hang() {
     let fake = Fake::new()
         .process(5, 6, "ring-a", "/")
         .process(6, 5, "ring-b", "/")
@@ -73,7 +73,7 @@ fn a_ring_of_parents_and_a_parent_of_itself_do_not_hang() {
 }
 
 #[test]
-fn deep_trees_take_neither_stack_nor_width() {
+fn deep_trees_need_neither_stack_nor_width() {
     let depth = 20_000;
     let fake = (1..depth).fold(Fake::new(), |fake, pid| {
         fake.process(pid, pid - 1, "d", "/")

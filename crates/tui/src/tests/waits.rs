@@ -227,7 +227,7 @@ fn each_view_has_its_own_sort_order() {
 }
 
 #[test]
-fn the_worst_verdict_and_the_name_of_the_culprit_sort() {
+fn waits_sort_by_verdict_and_culprit() {
     let app = contended(app(Level::Container, 160, 30));
     let worst = press(app.clone(), "< <");
     assert_eq!(COLUMNS[worst.sort()].title, "VERDICT");
@@ -405,7 +405,7 @@ fn keys_of_views_and_levels_work_in_panes() {
 }
 
 #[test]
-fn a_wide_overview_has_the_details_of_the_selected_row_beside_the_table() {
+fn wide_overview_shows_details_next_to_the_table() {
     let beside = |app: &App| app.beside.as_ref().map(|detail| detail.line.name.clone());
     let wide = press(contended(app(Level::Container, 160, 30)), "a");
     assert_eq!(beside(&wide).as_deref(), Some("web/shop-7d9f/shop-4e1d"));

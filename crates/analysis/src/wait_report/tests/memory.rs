@@ -51,7 +51,7 @@ fn report_of(first: Vec<MemoryRow>, later: impl IntoIterator<Item = Vec<MemoryRo
 }
 
 #[test]
-fn disk_waits_of_a_group_at_its_limit_are_those_of_the_limit() {
+fn disk_waits_at_the_memory_limit_are_blamed_on_it() {
     let own = |figures| memory(1, "/docker/aaaa", Some(64), figures);
     let above = |figures| memory(2, "/docker", Some(900), figures);
     let other = |figures| memory(3, "/docker/aa", Some(7), figures);
@@ -97,7 +97,7 @@ fn disk_waits_of_a_group_at_its_limit_are_those_of_the_limit() {
 }
 
 #[test]
-fn a_group_that_ended_in_the_window_was_held_by_its_limit() {
+fn ended_group_was_held_by_its_limit() {
     let row = |figures| memory(1, "/docker/aaaa", Some(64), figures);
     let report = report_of(vec![row((5, 5, 5))], [vec![row((9, 95, 105))], Vec::new()]);
     let row = &report.rows[0];
@@ -107,7 +107,7 @@ fn a_group_that_ended_in_the_window_was_held_by_its_limit() {
 }
 
 #[test]
-fn a_group_that_hangs_at_its_limit_is_held_by_it() {
+fn group_hanging_at_its_limit_is_held_by_it() {
     let mut row = memory(1, "/docker/aaaa", Some(64), (5, 5, 5));
     row.under_oom = true;
     let mut group = group(10, "/docker/aaaa", 0, 0, 0);
@@ -138,7 +138,7 @@ fn a_group_that_hangs_at_its_limit_is_held_by_it() {
 }
 
 #[test]
-fn figures_that_the_kernel_does_not_give_are_no_evidence() {
+fn figures_missing_from_the_kernel_are_no_evidence() {
     let row = |figures| memory(1, "/docker/aaaa", Some(64), figures);
     let (before, after) = (row((5, 5, 5)), row((9, 95, 105)));
     let without_reads = |row: &MemoryRow| MemoryRow {
@@ -170,7 +170,7 @@ fn figures_that_the_kernel_does_not_give_are_no_evidence() {
 }
 
 #[test]
-fn growth_from_before_the_window_is_not_shown_as_growth_in_it() {
+fn growth_before_the_window_is_not_counted_in_it() {
     let mut row = group(10, "/docker/aaaa", 0, 0, 0);
     let mut report = |first_ns, last_ns| {
         let batch = |taken_ns, memory: MemoryRow, row: &CgroupRow| Batch {
@@ -216,7 +216,7 @@ fn growth_from_before_the_window_is_not_shown_as_growth_in_it() {
 }
 
 #[test]
-fn a_group_that_was_made_again_does_not_continue_the_old_counters() {
+fn recreated_group_does_not_continue_old_counters() {
     let row = |id, figures| memory(id, "/docker/aaaa", Some(64), figures);
     let report = report_of(vec![row(1, (500, 500, 500))], [vec![row(2, (4, 90, 100))]]);
     let row = &report.rows[0];
@@ -226,7 +226,7 @@ fn a_group_that_was_made_again_does_not_continue_the_old_counters() {
 }
 
 #[test]
-fn unknown_growth_is_not_taken_for_growth() {
+fn first_reading_is_not_counted_as_growth() {
     let row = |figures| memory(1, "/docker/aaaa", Some(64), figures);
     let report = report_of(Vec::new(), [vec![row((9, 95, 105))]]);
     let first = &report.rows[0];

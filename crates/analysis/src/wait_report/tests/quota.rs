@@ -49,7 +49,7 @@ fn pod_with_sidecar(ids: [u64; 2], main_ms: u64, level: Level) -> WaitReport {
 }
 
 #[test]
-fn the_quota_of_one_container_clears_no_neighbour_of_another_one_in_the_pod() {
+fn sidecar_quota_does_not_clear_the_pods_neighbour() {
     for ids in [[10, 11], [11, 10]] {
         let report = pod_with_sidecar(ids, 500, Level::Pod);
         let pods = report.rows.iter();
@@ -79,7 +79,7 @@ fn the_quota_of_one_container_clears_no_neighbour_of_another_one_in_the_pod() {
 /// The sidecar hardly runs and is always throttled. The quota of the pod throttles the other
 /// container in each period.
 #[test]
-fn a_quota_that_binds_comes_before_one_that_throttled_for_longer() {
+fn binding_quota_outranks_longer_throttling() {
     let quota = |id, path: &str, throttled_ns: u64| QuotaRow {
         cgroup: CgroupId(id),
         path: path.into(),
@@ -164,7 +164,7 @@ fn judged(scene: &Limited) -> (VerdictKind, QuotaUse) {
 }
 
 #[test]
-fn a_quota_holds_a_group_that_would_hardly_get_more_without_its_neighbour() {
+fn quota_is_blamed_if_the_neighbour_hardly_matters() {
     let used_up = Limited {
         window_ms: 4000,
         periods: [40, 39],
@@ -215,7 +215,7 @@ fn a_quota_holds_a_group_that_would_hardly_get_more_without_its_neighbour() {
 }
 
 #[test]
-fn periods_of_a_quota_after_the_last_process_do_not_count() {
+fn quota_periods_after_the_last_process_do_not_count() {
     let mut job = Limited {
         window_ms: 1000,
         periods: [5, 3],
@@ -233,7 +233,7 @@ fn periods_of_a_quota_after_the_last_process_do_not_count() {
 
 /// Two services share the quota of a slice, and something else runs outside the slice.
 #[test]
-fn who_uses_up_a_shared_limit_is_accused_and_who_is_outside_is_not() {
+fn only_users_of_a_shared_limit_are_blamed() {
     let limited = |periods| QuotaRow {
         cgroup: CgroupId(1),
         path: "/slice".into(),

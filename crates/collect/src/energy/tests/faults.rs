@@ -30,7 +30,7 @@ fn two_packages() -> Machine {
 
 #[test]
 #[expect(clippy::too_many_lines, reason = "a table of faults")]
-fn each_fault_degrades_its_zone_alone() {
+fn each_fault_degrades_only_its_zone() {
     // The fault of the first package in the third second, and the reported reason. Afterwards the
     // counter continues from its old value or from another. The last number is how much of the 4 x
     // 10 J is finally in the sum.
@@ -136,7 +136,7 @@ fn each_fault_degrades_its_zone_alone() {
 }
 
 #[test]
-fn a_failed_read_keeps_the_moments_of_the_last_good_one() {
+fn failed_read_keeps_the_last_good_times() {
     let machine = two_packages();
     let mut meters = machine.meters();
     machine.pass(1);
@@ -152,7 +152,7 @@ fn a_failed_read_keeps_the_moments_of_the_last_good_one() {
 }
 
 #[test]
-fn a_meter_that_stalls_is_told_and_goes_on() {
+fn stalled_meter_is_reported_and_recovers() {
     let machine = two_packages();
     let mut meters = machine.meters();
     for second in 1..=12 {
@@ -175,7 +175,7 @@ fn a_meter_that_stalls_is_told_and_goes_on() {
 }
 
 #[test]
-fn a_meter_that_comes_late_is_appended() {
+fn late_meter_is_appended() {
     let machine = two_packages();
     machine.fail(PACKAGE, Some(EACCES));
     let mut meters = machine.meters();
@@ -196,7 +196,7 @@ fn a_meter_that_comes_late_is_appended() {
 }
 
 #[test]
-fn a_counter_that_wraps_between_two_batches_is_read_meanwhile() {
+fn counter_that_wraps_fast_is_read_between_batches() {
     let machine = two_packages();
     machine.write(
         "/class/powercap/intel-rapl:0/max_energy_range_uj",
@@ -222,7 +222,7 @@ fn a_counter_that_wraps_between_two_batches_is_read_meanwhile() {
 }
 
 #[test]
-fn a_counter_that_has_counted_nothing_is_no_meter_until_it_does() {
+fn counter_at_zero_is_no_meter_until_it_moves() {
     let machine = two_packages();
     machine.write(PACKAGE, 0);
     let mut meters = machine.meters();
@@ -263,7 +263,7 @@ fn a_counter_that_has_counted_nothing_is_no_meter_until_it_does() {
 }
 
 #[test]
-fn power_is_integrated_between_batches_and_faults_stay_alone() {
+fn power_is_integrated_between_batches_despite_faults() {
     let machine = Machine::new(
         "/class/hwmon/hwmon0/name = ltc4245\n/class/hwmon/hwmon0/power1_input = 20000000\n\
          /class/hwmon/hwmon1/name = power_meter\n/class/hwmon/hwmon1/power1_average = 100000000\n\
@@ -322,7 +322,7 @@ fn power_is_integrated_between_batches_and_faults_stay_alone() {
 }
 
 #[test]
-fn a_driver_that_does_not_answer_holds_up_nobody() {
+fn hanging_driver_does_not_block_other_meters() {
     let machine = two_packages();
     machine.write("/class/hwmon/hwmon0/name", "ltc4245");
     machine.write("/class/hwmon/hwmon0/power1_input", 20_000_000);
@@ -351,7 +351,7 @@ fn a_driver_that_does_not_answer_holds_up_nobody() {
 }
 
 #[test]
-fn a_battery_counts_while_it_is_discharged() {
+fn battery_counts_only_while_discharging() {
     // Files with the battery's state, and the joules used in 60 s.
     let cases: [(&[(&str, i64)], u64); 4] = [
         (&[("power_now", 9_000_000), ("energy_now", 40_000_000)], 540),

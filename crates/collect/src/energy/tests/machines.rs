@@ -10,7 +10,7 @@ use super::super::{CpuWatts, Meters};
 use super::machine::{Machine, read};
 
 #[test]
-fn zones_of_each_machine() {
+fn zones_match_each_recorded_machine() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("machines");
     let mut machines = 0;
     for file in fs::read_dir(folder).expect("the folder").flatten() {
@@ -67,7 +67,7 @@ fn describe_zone(zone: &Zone, all: &[Zone]) -> String {
 }
 
 #[test]
-fn the_operators_model_counts_where_there_is_no_meter_and_stops_when_one_comes() {
+fn power_model_counts_only_without_a_meter() {
     let machine = Machine::new("/class/powercap/intel-rapl/enabled = 1");
     machine.model.set(Some(CpuWatts {
         idle: 1.5,
