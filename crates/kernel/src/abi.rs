@@ -311,7 +311,7 @@ mod tests {
     use noctule_model::Counter;
 
     #[test]
-    fn a_difference_below_0_is_nothing() {
+    fn negative_counter_reads_as_zero() {
         let mut sample = TaskSample::default();
         sample.counters.v[0] = 300_u64.wrapping_neg();
         sample.counters.v[1] = 300;
@@ -321,7 +321,7 @@ mod tests {
     }
 
     #[test]
-    fn sums_leave_out_what_came_after_the_moment() {
+    fn sums_exclude_time_after_the_snapshot() {
         let moment = (9 << 32) + 5;
         let mut sums = TaskSample {
             later_than: 5,
@@ -338,7 +338,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cgroup_event_has_a_path_or_none() {
+    fn cgroup_event_has_an_optional_path() {
         let record = |length: u32, path: &[u8]| {
             let change = cgroup::types::cgroup_change::CGROUP_REMOVED.0;
             let head = [

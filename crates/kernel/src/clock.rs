@@ -28,7 +28,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_is_the_processs_own_and_none_of_one_that_is_not_there() {
+    fn process_cpu_time_is_read_only_for_live_processes() {
         let own = || {
             let time = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
             time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64

@@ -147,7 +147,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn where_libbpf_has_no_types_the_reason_is_asked_for() {
+    fn missing_btf_error_explains_the_reason() {
         let words = |errno: i32, file| {
             without_types(&libbpf_rs::Error::from_raw_os_error(errno), Path::new(file))
         };

@@ -507,7 +507,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_copy_of_the_types_answers_as_all_of_them() {
+    fn reduced_btf_gives_the_same_facts() {
         let whole = Btf::from_vmlinux().expect("this kernel describes its types");
         let copy = KernelTypes::read(sought()).btf().expect("a copy");
         assert!(!hooks(&whole).is_empty());
@@ -524,7 +524,7 @@ mod tests {
     }
 
     #[test]
-    fn procfs_that_does_not_show_kthreadd_hides_others() {
+    fn procfs_without_kthreadd_hides_processes() {
         let root = tempfile::tempdir().expect("a folder");
         let hidden = proc_hides(root.path());
         assert!(hidden.is_some_and(|why| why.contains("No such file")));
@@ -534,7 +534,7 @@ mod tests {
     }
 
     #[test]
-    fn isolated_cpus_are_those_of_both_lists() {
+    fn isolated_cpus_combine_both_lists() {
         let root = tempfile::tempdir().expect("a folder");
         let cpus = root.path().join("devices/system/cpu");
         fs::create_dir_all(&cpus).expect("a folder");
@@ -550,7 +550,7 @@ mod tests {
     }
 
     #[test]
-    fn a_release_that_cannot_be_read_is_the_newest() {
+    fn unparsable_release_counts_as_newest() {
         assert_eq!(major("6.12.107+deb13-cloud-amd64"), 6);
         assert_eq!(major("10.0-rc1"), 10);
         assert_eq!(major(""), u32::MAX);
@@ -558,7 +558,7 @@ mod tests {
     }
 
     #[test]
-    fn sys_admin_stands_for_the_two_that_were_split_from_it() {
+    fn cap_sys_admin_includes_bpf_and_perfmon() {
         let admin = Capabilities::from_bits(1 << 21);
         assert!(admin.bpf && admin.perfmon && !admin.dac_read_search);
         let three = Capabilities::from_bits(1 << 39 | 1 << 38 | 1 << 2);

@@ -66,7 +66,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sockets_are_for_one_process() {
+    fn inherited_sockets_require_the_matching_pid() {
         let cases = [
             (Some("7"), Some("1"), 1),
             (Some("8"), Some("1"), 0),

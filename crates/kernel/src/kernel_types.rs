@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn the_copy_has_the_members_that_the_kernel_has() {
+    fn btf_copy_has_all_members() {
         let whole = Btf::from_vmlinux().expect("this kernel describes its types");
         let types = KernelTypes::read([]);
         assert!(types.copy.is_some());
@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_are_those_of_the_kernel() {
+    fn type_ids_match_the_kernels() {
         let whole = Btf::from_vmlinux().expect("this kernel describes its types");
         let types = KernelTypes::read(["tcp_v4_connect".to_owned()]);
         let name = |number: u32| {

@@ -70,7 +70,7 @@ mod tests {
     }
 
     #[test]
-    fn additions_stay_and_what_is_refused_goes() {
+    fn atomic_additions_stay_and_unsupported_atomics_go() {
         use libbpf_sys::{BPF_ATOMIC, BPF_CMPXCHG, BPF_DW, BPF_MEM, BPF_STX, BPF_W, BPF_XCHG};
         let jump = (libbpf_sys::BPF_JMP | libbpf_sys::BPF_JA, 0);
         for width in [BPF_W, BPF_DW] {

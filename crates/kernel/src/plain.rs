@@ -494,7 +494,7 @@ mod tests {
     use super::CountedTime;
 
     #[test]
-    fn a_part_of_the_time_is_told_and_noise_is_not() {
+    fn partial_counting_is_reported_unless_negligible() {
         let part = |enabled_ns, running_ns| {
             let time = CountedTime {
                 enabled_ns,

@@ -265,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn the_best_way_comes_first_and_missing_hooks_turn_off_one_feature_only() {
+    fn missing_hooks_turn_off_only_one_feature() {
         let facts = facts(&[
             "folio_mark_accessed()",
             "mm_filemap_get_pages",
@@ -298,7 +298,7 @@ mod tests {
     }
 
     #[test]
-    fn missing_rights_are_named() {
+    fn missing_privileges_are_named() {
         let mut facts = facts(&[]);
         facts.btf_error = Some("Cannot allocate memory".into());
         facts.btf = false;

@@ -400,7 +400,7 @@ mod tests {
     }
 
     #[test]
-    fn a_thread_that_answers_opens_nothing_and_starts_nothing_but_threads() {
+    fn answering_thread_can_open_no_file_and_start_no_program() {
         let sandbox = Sandbox::probe();
         assert!(sandbox.seccomp, "this kernel has no seccomp");
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -423,7 +423,7 @@ mod tests {
     }
 
     #[test]
-    fn other_threads_start_no_program() {
+    fn other_threads_cannot_start_programs() {
         apart(|| {
             assert!(no_programs().is_empty());
             File::open("/proc/self/status").unwrap();
@@ -432,7 +432,7 @@ mod tests {
     }
 
     #[test]
-    fn each_step_that_fails_is_named_and_the_others_are_taken() {
+    fn failed_sandbox_step_is_named_and_others_still_apply() {
         let landlock = Sandbox::probe().landlock != Landlock::Absent;
         apart(move || {
             no_new_privileges().unwrap();
@@ -459,7 +459,7 @@ mod tests {
     }
 
     #[test]
-    fn a_question_for_landlock_that_is_refused_is_not_a_kernel_without_it() {
+    fn refused_landlock_query_does_not_mean_absence() {
         let asked = [libc::SYS_landlock_create_ruleset];
         let answered = |errno| {
             apart(move || {

@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn an_object_that_has_a_setting_gets_it() {
+    fn every_object_with_a_setting_gets_it() {
         let objects = described! {
             switch: SwitchSkelBuilder;
             pagecache: PagecacheSkelBuilder;

@@ -29,7 +29,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn cpu_lists_as_the_kernel_writes_them() {
+    fn kernel_cpu_lists_are_parsed() {
         assert_eq!(cpu_list("0-2,5,7-8"), [0, 1, 2, 5, 7, 8]);
         assert_eq!(cpu_list("0"), [0]);
         assert_eq!(cpu_list(""), [0; 0]);

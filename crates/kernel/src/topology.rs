@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn packages_have_positions_whatever_their_numbers() {
+    fn packages_have_positions_independent_of_their_ids() {
         let root = machine(&[
             (0, "36", "0,4"),
             (1, "0", "1,5"),
@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn a_kernel_that_tells_nothing_has_one_package() {
+    fn missing_topology_means_one_package() {
         let root = machine(&[(1, "-1", "")]);
         let topology = Topology::probe(root.path(), &[0, 1]);
         assert_eq!(topology.packages(), [0]);
@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn no_more_packages_than_the_kernel_side_tells_apart() {
+    fn packages_are_limited_to_the_bpf_maximum() {
         let cpus: Vec<_> = (0..20).map(|cpu| (cpu, cpu.to_string())).collect();
         let cpus: Vec<_> = cpus.iter().map(|(cpu, id)| (*cpu, &**id, "")).collect();
         let online: Vec<u32> = (0..20).collect();

@@ -31,7 +31,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_larger_file_is_refused_at_the_limit() {
+    fn oversized_file_is_refused_at_the_limit() {
         let zeros = |bytes| io::repeat(0).take(bytes);
         assert_eq!(read(zeros(2 << 20), 2).expect("it fits").len(), 2 << 20);
         let mut endless = zeros(1 << 30);

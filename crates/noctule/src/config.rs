@@ -471,7 +471,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unknown_key_is_an_error_that_names_the_place_and_the_nearest_word() {
+    fn unknown_key_is_reported_with_line_and_suggestion() {
         let error = Config::parse("[collect]\npage_cach = true\n").expect_err("unknown key");
         assert!(error.0.contains("line 2"), "{}", error.0);
         assert!(
@@ -482,7 +482,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_line_is_not_quoted_whole() {
+    fn long_lines_are_not_quoted_in_full() {
         let long = format!("[collect]\nunknown = \"{}\"\n", "x".repeat(1 << 20));
         let error = Config::parse(&long).expect_err("unknown key");
         assert!(error.0.contains("line 2"), "{:.300}", error.0);
@@ -490,7 +490,7 @@ mod tests {
     }
 
     #[test]
-    fn another_address_than_loopback_asks_for_the_opt_out() {
+    fn public_address_requires_the_opt_out() {
         let listen = "[web]\nlisten = \"0.0.0.0:9470\"\n";
         let error = Config::parse(listen)
             .expect("parses")

@@ -123,7 +123,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_thread_that_finds_no_room_is_told_with_the_mend() {
+    fn thread_limit_error_suggests_tasks_max() {
         let refused = |errno: rustix::io::Errno| {
             let error = std::io::Error::from(errno);
             mend(&anyhow::Error::new(error).context("starting the HTTP server"))
@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn what_strangers_chose_does_not_reach_the_terminal() {
+    fn untrusted_text_in_errors_is_escaped() {
         let hostile = std::io::Error::other("cgroup \u{1b}[2Jx\nnoctule: all is well");
         let error = anyhow::Error::new(hostile).context("reading");
         assert_eq!(

@@ -396,7 +396,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_proc_that_hides_processes_is_no_view_of_all() {
+    fn hidepid_degrades_the_process_view() {
         let mut facts = Facts::probe(&noctule_kernel::HostRoots::default());
         let why = Some("No such file or directory");
         let cases = [
@@ -419,7 +419,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_off_is_said_and_fails_where_all_of_it_is() {
+    fn features_that_are_off_fail_only_if_all_are_off() {
         let (waits, sockets) = (FeatureId::CpuWaits, FeatureId::TcpSockets);
         let off = |id| Feature::off(id, "no such hook");
         let one = [
@@ -454,7 +454,7 @@ mod tests {
     }
 
     #[test]
-    fn a_kind_that_is_off_is_a_warning_where_it_was_named_and_else_a_note() {
+    fn kind_that_is_off_is_a_warning_only_if_requested() {
         let features = [
             Feature::on(FeatureId::ProcessEvents, ""),
             Feature::off(FeatureId::OomEvents, "no such hook"),
@@ -490,7 +490,7 @@ mod tests {
     }
 
     #[test]
-    fn isolated_cpus_are_not_disturbed_unless_it_is_asked_for() {
+    fn isolated_cpus_are_disturbed_only_on_request() {
         use ProgramCost::{Auto, Off, On};
         let (none, some) = (BTreeSet::new(), BTreeSet::from([2, 3]));
         let measured = |wanted, isolated| programs_unmeasured(wanted, isolated).is_none();

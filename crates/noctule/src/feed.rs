@@ -514,7 +514,7 @@ mod tests {
     }
 
     #[test]
-    fn the_host_has_the_name_of_the_configuration() {
+    fn configured_host_name_is_served() {
         let mut config = Config::default();
         config.host.name = "of-the-node".into();
         let feed = Feed::new(&config, &[], None, pace(&config));
@@ -567,7 +567,7 @@ mod tests {
     }
 
     #[test]
-    fn events_that_are_not_kept_are_refused_with_why() {
+    fn events_that_are_not_kept_are_refused_with_a_reason() {
         let mut config = Config::default();
         config.web.events = false;
         let feed = Feed::empty(&config, "h".into(), RECENT);
@@ -577,7 +577,7 @@ mod tests {
     }
 
     #[test]
-    fn a_limit_keeps_signs_of_trouble_and_says_how_many_are_left_out() {
+    fn limit_keeps_signs_of_trouble_and_counts_omitted_events() {
         let feed = Feed::empty(&Config::default(), "h".into(), RECENT);
         let event = |at: u64| Event {
             time_unix_ns: at,
@@ -601,7 +601,7 @@ mod tests {
     }
 
     #[test]
-    fn waits_that_are_not_measured_are_refused_with_why() {
+    fn unmeasured_waits_are_refused_with_a_reason() {
         let feed = Feed::empty(&Config::default(), "h".into(), RECENT);
         let off = Feature::off(FeatureId::CpuWaits, "no such hook").mended_by("a newer kernel");
         for sequence in 1..3 {
@@ -626,7 +626,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pipeline_that_stands_still_is_said_since_when() {
+    fn stalled_pipeline_reports_since_when() {
         const SECOND: u64 = 1_000_000_000;
         let batch = |sequence: u64| Batch {
             sequence,
@@ -665,7 +665,7 @@ mod tests {
     }
 
     #[test]
-    fn where_no_window_is_judged_it_is_said_how_long_one_takes() {
+    fn missing_verdict_states_the_window_length() {
         let config = Config::default();
         let recorded = Recorded {
             from_unix_nano: 1,
@@ -694,7 +694,7 @@ mod tests {
     }
 
     #[test]
-    fn the_node_is_the_same_without_rows() {
+    fn node_answer_does_not_need_rows() {
         let batch = |sequence: u64| {
             let mut batch = Batch {
                 sequence,

@@ -224,7 +224,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_learned_is_read_again_and_what_cannot_be_is_left_out() {
+    fn learned_idle_power_is_saved_and_invalid_lines_are_ignored() {
         let learned = [LearnedIdle {
             path: "/sys/class/powercap/intel-rapl:0".into(),
             watts: 20.5,
@@ -250,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn a_processor_has_its_published_share_or_none() {
+    fn only_known_processors_have_a_published_share() {
         let cpuinfo = |vendor: &str, family: u32, model: u32| {
             format!(
                 "processor\t: 0\nvendor_id\t: {vendor}\ncpu family\t: {family}\nmodel\t\t: {model}\nmodel name\t: X\n"

@@ -112,7 +112,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_pipe_that_nobody_reads_is_given_up() {
+    fn unread_pipe_is_given_up() {
         let (reader, writer) = io::pipe().expect("a pipe");
         let text = vec![b'x'; 1 << 20];
         assert!(offer_within(&writer, &text[..PART], PATIENCE));
@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reader_that_stops_is_given_up_at_the_end_alone() {
+    fn stalled_reader_is_given_up_only_at_the_end() {
         let (mut reader, writer) = io::pipe().expect("a pipe");
         let text = vec![b'x'; 1 << 20];
         let asked = Arc::new(AtomicBool::new(false));

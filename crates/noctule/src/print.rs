@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_variable_that_is_set_names_the_encoding() {
+    fn first_set_locale_variable_decides_the_encoding() {
         let cases = [
             (["", "", ""], true),
             (["C.UTF-8", "", "C"], true),

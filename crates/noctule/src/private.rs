@@ -237,7 +237,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_key_that_others_can_read_or_write_is_refused_with_the_mend() {
+    fn key_accessible_to_others_is_refused_with_a_fix() {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("key");
         fs::write(&path, "secret").expect("our file");
@@ -266,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn what_others_laid_there_or_can_read_is_refused_with_the_mend() {
+    fn file_accessible_to_others_is_refused_with_a_fix() {
         let folder = tempfile::tempdir().expect("a folder");
         let at = |name: &str| folder.path().join(name);
         let file = |name: &str, mode: u32| {
@@ -308,7 +308,7 @@ mod tests {
     }
 
     #[test]
-    fn links_in_a_folder_of_all_users_below_dev_are_not_followed() {
+    fn links_in_shared_folders_below_dev_are_not_followed() {
         let shared = Path::new("/dev/shm");
         if !shared.is_dir() {
             return;
@@ -331,7 +331,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_replaces_what_has_its_name_and_writes_through_nothing() {
+    fn output_replaces_links_without_writing_through_them() {
         let folder = tempfile::tempdir().expect("a folder");
         let at = |name: &str| folder.path().join(name);
         let read = |name: &str| fs::read_to_string(at(name)).unwrap_or_default();

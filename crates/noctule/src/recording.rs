@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn a_recording_that_lost_something_fails_in_the_end() {
+    fn recording_with_losses_fails_when_closed() {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("tape");
         let host = Host::default();
@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn the_name_of_the_host_is_that_of_the_configuration() {
+    fn configured_host_name_is_recorded() {
         let host = Host {
             name: "node-7".into(),
             ..Host::default()

@@ -147,7 +147,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn paths_of_groups_are_those_of_the_hierarchy() {
+    fn group_paths_are_relative_to_the_hierarchy() {
         let mount = Path::new("/sys/fs/cgroup");
         let cases = [
             ("/sys/fs/cgroup/a/b", "/a/b"),
@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn what_nothing_has_is_answered_by_the_nearest_names() {
+    fn unmatched_name_suggests_the_closest_names() {
         let names = ["cron.service", "nginx.service", "ssh.service"];
         let nothing = |named, wanted: &str, there: &[&str], takes_command| {
             let missing = Missing {

@@ -106,7 +106,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn users_have_the_names_of_the_list() {
+    fn users_are_named_from_passwd() {
         let names = names(
             "root:x:0:0:root:/root:/bin/sh\nodd\nother:x:0:0::/:/bin/sh\nme:x:1000:1000::/:\n",
         );
@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn command_lines_show_what_events_show_of_arguments() {
+    fn command_lines_follow_the_arguments_setting() {
         let line = b"mysql\0-h\0db\0--password\0s3cret\0\0";
         let cases = [
             (Arguments::Full, "mysql -h db --password s3cret"),

@@ -319,7 +319,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_said_without_a_quote() {
+    fn invalid_settings_are_reported_without_quoting() {
         let cases = [
             ("", ""),
             ("# nothing\n", ""),

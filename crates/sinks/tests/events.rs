@@ -446,7 +446,7 @@ fn golden() {
 }
 
 #[test]
-fn values_have_the_type_that_is_documented() {
+fn values_have_their_documented_type() {
     for event in all() {
         for field in EventKind::of(&event.what).fields.iter().copied().flatten() {
             let Some(value) = (field.get)(&event.what) else {
@@ -481,7 +481,7 @@ fn every_object_is_one_line_with_the_common_keys_and_no_null() {
 }
 
 #[test]
-fn the_names_of_the_events_are_known() {
+fn every_event_name_has_an_example() {
     let mut names: Vec<&str> = all().iter().map(|event| event.what.name()).collect();
     names.sort_unstable();
     names.dedup();
@@ -516,7 +516,7 @@ fn bytes_of(text: &str) -> Vec<u8> {
 }
 
 #[test]
-fn every_byte_of_a_stranger_is_told_and_none_is_obeyed() {
+fn untrusted_bytes_are_reported_but_escaped() {
     let every: Vec<u8> = (1..=255).collect();
     let hostile = HOSTILE.iter().map(|name| name.as_bytes());
     for bytes in hostile.chain([&every[..], br"\x41", b"\xff\\xff"]) {
@@ -541,7 +541,7 @@ fn every_byte_of_a_stranger_is_told_and_none_is_obeyed() {
 }
 
 #[test]
-fn the_name_of_a_call_is_shown_where_the_path_has_another() {
+fn call_name_is_shown_if_the_path_differs() {
     let line = |path: &[u8], args: &[&[u8]]| {
         let mut what = exec(args);
         if let What::ProcessExec { path: of, .. } = &mut what {
@@ -567,7 +567,7 @@ fn the_name_of_a_call_is_shown_where_the_path_has_another() {
 }
 
 #[test]
-fn a_line_is_short_however_long_the_arguments_are() {
+fn lines_stay_short_with_long_arguments() {
     let long = [b'a'; 100_000];
     let many: Vec<&[u8]> = (0..50_000).map(|_| b"x y".as_slice()).collect();
     for args in [&[b"curl".as_slice(), &long][..], &many] {
@@ -578,7 +578,7 @@ fn a_line_is_short_however_long_the_arguments_are() {
 }
 
 #[test]
-fn the_time_is_local() {
+fn event_time_is_local() {
     let line = |ns, offset| {
         let event = Event {
             time_unix_ns: ns,
@@ -593,7 +593,7 @@ fn the_time_is_local() {
 }
 
 #[test]
-fn what_was_not_seen_is_quiet() {
+fn inferred_events_have_a_quiet_tone() {
     for event in all() {
         let quiet = event_line(&event, 0).tone == Tone::Quiet;
         assert_eq!(quiet, event.origin != Origin::Seen);

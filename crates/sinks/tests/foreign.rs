@@ -74,7 +74,7 @@ fn sum(samples: &[(&str, f64)]) -> f64 {
 }
 
 #[test]
-fn every_name_that_is_offered_is_there_and_no_other() {
+fn exactly_the_offered_names_are_exposed() {
     let offered = |metric: &&ForeignMetric| matches!(metric.offer, ForeignOffer::Given(_));
     for exporter in [ForeignExporter::Cadvisor, ForeignExporter::Coroot] {
         let text = render(&batch(), Some(exporter));
@@ -100,7 +100,7 @@ fn every_name_that_is_offered_is_there_and_no_other() {
 }
 
 #[test]
-fn values_are_those_of_our_own_names() {
+fn foreign_values_equal_our_own() {
     let text = render(&batch(), Some(ForeignExporter::Cadvisor));
     let usage = samples(&text, "container_cpu_usage_seconds_total");
     let ours = samples(&text, "noctule_container_cpu_seconds_total");
@@ -160,7 +160,7 @@ fn values_are_those_of_our_own_names() {
 }
 
 #[test]
-fn periods_are_counted_from_the_first_batch_or_the_birth_of_the_quota() {
+fn periods_count_from_the_first_batch_or_quota_start() {
     let mut exporter = Exporter::new(Options {
         foreign: Some(ForeignExporter::Cadvisor),
         ..Options::default()
@@ -199,7 +199,7 @@ fn periods_are_counted_from_the_first_batch_or_the_birth_of_the_quota() {
 }
 
 #[test]
-fn pressure_continues_over_the_groups_of_a_row_and_has_the_lines_of_the_kernel() {
+fn pressure_continues_when_a_row_changes_groups() {
     let mut exporter = Exporter::new(Options {
         foreign: Some(ForeignExporter::Cadvisor),
         ..Options::default()
@@ -240,7 +240,7 @@ fn pressure_continues_over_the_groups_of_a_row_and_has_the_lines_of_the_kernel()
 }
 
 #[test]
-fn a_docker_container_has_its_name_in_cadvisors_names() {
+fn docker_container_is_named_as_in_cadvisor() {
     let mut batch = batch();
     for row in &mut batch.subjects {
         let owner = Arc::make_mut(&mut row.owner);
@@ -255,7 +255,7 @@ fn a_docker_container_has_its_name_in_cadvisors_names() {
 }
 
 #[test]
-fn labels_stay_as_they_were_first_shown() {
+fn labels_stay_as_first_exposed() {
     let mut exporter = Exporter::new(Options {
         foreign: Some(ForeignExporter::Coroot),
         ..Options::default()
@@ -281,7 +281,7 @@ fn labels_stay_as_they_were_first_shown() {
 /// A restarted container has another id and the same name. The row of the previous container is
 /// kept for a while.
 #[test]
-fn containers_of_one_name_share_a_sum_that_never_falls() {
+fn containers_with_one_name_share_a_growing_sum() {
     let mut exporter = Exporter::new(Options {
         foreign: Some(ForeignExporter::Coroot),
         ..Options::default()
@@ -326,7 +326,7 @@ fn containers_of_one_name_share_a_sum_that_never_falls() {
 }
 
 #[test]
-fn a_name_that_comes_late_counts_no_connection_twice() {
+fn late_name_counts_no_connection_twice() {
     let mut exporter = Exporter::new(Options {
         foreign: Some(ForeignExporter::Coroot),
         ..Options::default()

@@ -110,7 +110,7 @@ fn verdicts(judged: bool) -> Vec<(Value, Value)> {
 }
 
 #[test]
-fn who_is_hurt_and_not_listed_is_not_called_quiet() {
+fn unlisted_hurt_group_is_not_called_quiet() {
     let kinds = ["hurt_by_host", "quiet", "held_by_quota"];
     let rows = NAMES.iter().zip(kinds);
     let expected: Vec<(Value, Value)> = rows
@@ -126,7 +126,7 @@ fn without_a_judged_window_there_is_no_verdict() {
 }
 
 #[test]
-fn waits_that_are_not_measured_have_no_keys() {
+fn unmeasured_waits_have_no_keys() {
     let keys = |json: &Value| -> Vec<String> {
         let of = |value: &Value| value.as_object().unwrap().clone();
         of(json)
@@ -148,7 +148,7 @@ fn waits_that_are_not_measured_have_no_keys() {
 }
 
 #[test]
-fn episodes_have_the_groups_that_were_hurt_and_their_kills() {
+fn episodes_list_hurt_groups_and_oom_kills() {
     let view = view(true, Measured::NONE.with(Counter::Wait(Cause::Neighbour)));
     let kills = [OomKill {
         time_unix_ns: 9 * SECOND,
@@ -194,7 +194,7 @@ fn episodes_before_the_first_point_are_left_out() {
 }
 
 #[test]
-fn a_group_has_its_verdict_and_only_what_was_read() {
+fn group_answer_omits_facts_that_were_not_read() {
     let waits = Measured::NONE.with(Counter::Wait(Cause::Neighbour));
     let query = TimeSpanQuery {
         from_unix_ns: 5 * SECOND,

@@ -70,7 +70,7 @@ fn rows(report: &Report, level: Level) -> Vec<Value> {
 }
 
 #[test]
-fn the_whole_shape_at_process_level() {
+fn stat_json_has_the_documented_shape_by_process() {
     let mut process_row = process(4711, "a\"\n\x1b", container(71, Some("cart")), SECOND);
     process_row.exited = true;
     let mut row = row(container(71, Some("cart")), SECOND);
@@ -155,7 +155,7 @@ fn the_row_of_a_command_has_the_number_of_processes() {
 }
 
 #[test]
-fn events_have_keys_where_they_are_measured() {
+fn measured_events_have_keys() {
     let mut events = Events {
         sockets: Sockets {
             connections: 3,
@@ -206,7 +206,7 @@ fn events_have_keys_where_they_are_measured() {
 }
 
 #[test]
-fn what_a_terminal_obeys_is_escaped_and_means_the_same() {
+fn control_characters_are_escaped_without_changing_values() {
     let path = "/\u{9b}31m\u{7f}\u{202e}\u{feff}größe\u{fffd}";
     let text = stat_json(&report(vec![row(owner(1, path), 1)]), Level::Cgroup);
     let obeyed = |c: char| c.is_control() || "\u{202e}\u{feff}".contains(c);
@@ -217,7 +217,7 @@ fn what_a_terminal_obeys_is_escaped_and_means_the_same() {
 }
 
 #[test]
-fn what_is_not_measured_has_no_key() {
+fn unmeasured_values_have_no_key() {
     let mut report = report(vec![row(owner(1, "/"), SECOND)]);
     report.measured = Measured::NONE;
     let text = stat_json(&report, Level::Cgroup);
@@ -229,7 +229,7 @@ fn what_is_not_measured_has_no_key() {
 }
 
 #[test]
-fn nothing_that_ran_has_no_frequency() {
+fn row_that_did_not_run_has_no_frequency() {
     let report = report(vec![row(owner(1, "/"), 0)]);
     let row = &rows(&report, Level::Cgroup)[0];
     assert_eq!(row.get("cpu.frequency_hertz"), None);
@@ -237,7 +237,7 @@ fn nothing_that_ran_has_no_frequency() {
 }
 
 #[test]
-fn a_row_says_only_what_is_true_of_all_its_groups() {
+fn row_has_only_keys_common_to_all_its_groups() {
     let report = report(vec![row(container(71, Some("cart")), SECOND)]);
     let has = |level, key: &str| rows(&report, level)[0].get(key).is_some();
     let cases = [
@@ -258,7 +258,7 @@ fn a_row_says_only_what_is_true_of_all_its_groups() {
 }
 
 #[test]
-fn a_helper_is_not_its_container_and_an_unknown_group_has_no_path() {
+fn helper_has_no_container_id_and_unknown_group_no_path() {
     let mut helper = container(71, Some("cart"));
     helper.container.as_mut().unwrap().role = noctule_model::ContainerRole::Helper;
     let unknown = Owner::unknown(noctule_model::CgroupId(9));
@@ -277,7 +277,7 @@ fn a_helper_is_not_its_container_and_an_unknown_group_has_no_path() {
 }
 
 #[test]
-fn doctor_says_how_to_mend_where_there_is_a_way() {
+fn doctor_gives_advice_where_a_fix_exists() {
     let doctor: Value = serde_json::from_str(&doctor_json(&small().features, &[], &[])).unwrap();
     let expected = json!({"features": [
         {"name": "cpu_time", "state": "on", "reason": "se.sum_exec_runtime"},
@@ -351,7 +351,7 @@ fn energy_is_exact_to_the_microjoule() {
 }
 
 #[test]
-fn stat_has_joules_only_where_there_is_a_meter() {
+fn stat_has_joules_only_with_a_meter() {
     let mut report = report(vec![row(unit(3, "a.service"), SECOND)]);
     let stat = |report: &Report| -> Value {
         serde_json::from_str(&stat_json(report, Level::Unit)).unwrap()
@@ -367,7 +367,7 @@ fn stat_has_joules_only_where_there_is_a_meter() {
 }
 
 #[test]
-fn doctor_lists_zones_of_energy_and_why_others_are_not_read() {
+fn doctor_lists_energy_zones_and_reasons_for_unread_ones() {
     let zone = |name: &str, socket, parent| Zone {
         socket,
         parent,
@@ -444,7 +444,7 @@ fn answers() -> Vec<(&'static str, String)> {
 }
 
 #[test]
-fn the_description_of_the_api_has_each_key_that_is_sent() {
+fn openapi_description_has_every_sent_key() {
     let description: Value = serde_json::from_str(DESCRIPTION).unwrap();
     for (name, answer) in answers() {
         let schema = &description["components"]["schemas"][name];

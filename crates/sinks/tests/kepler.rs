@@ -102,7 +102,7 @@ fn scrape(exposition: Exposition) -> String {
 }
 
 #[test]
-fn served_is_what_the_table_offers_with_its_labels() {
+fn exactly_the_listed_metrics_are_served() {
     let text = scrape(Exposition::Classic);
     let mut served: HashMap<&str, BTreeSet<String>> = HashMap::new();
     let samples = samples(&text);
@@ -139,7 +139,7 @@ fn served_is_what_the_table_offers_with_its_labels() {
 }
 
 #[test]
-fn figures_are_ours_and_add_up() {
+fn kepler_figures_equal_ours_and_add_up() {
     let samples = samples(&scrape(Exposition::OpenMetrics));
     let get = |name: &str, labels: &[(&str, &str)]| value(&samples, name, labels);
     let zone = [
@@ -179,7 +179,7 @@ fn figures_are_ours_and_add_up() {
 }
 
 #[test]
-fn a_pod_keeps_what_a_container_had_that_is_gone() {
+fn pod_keeps_the_energy_of_a_removed_container() {
     let other = |mut owner: noctule_model::Owner| {
         if let Some(container) = &mut owner.container {
             container.id = "feed".repeat(16);
@@ -208,7 +208,7 @@ fn a_pod_keeps_what_a_container_had_that_is_gone() {
 }
 
 #[test]
-fn nothing_of_it_is_there_unless_it_is_asked_for_and_no_joules_without_a_meter() {
+fn kepler_metrics_are_opt_in_and_joules_need_a_meter() {
     let mut rollup = Rollup::new(0);
     let mut bare = node(&mut rollup, 1);
     let plain = Exporter::new(Options::default()).observe(&bare);

@@ -77,7 +77,7 @@ fn as_the_parser_takes_it(text: &str) -> String {
 }
 
 #[test]
-fn parsers_accept_it() {
+fn strict_parsers_accept_the_page() {
     // openmetrics-parser 0.5 requires equal label names throughout a family, which OpenMetrics only
     // recommends. The input therefore has no overflow row, and no container without a label. The
     // parser's grammar is not anchored at the end, so the test checks that nothing is left over.
@@ -114,7 +114,7 @@ fn both_formats_have_the_same_samples() {
 }
 
 #[test]
-fn no_series_twice_and_every_family_in_one_piece() {
+fn series_are_unique_and_families_contiguous() {
     for exposition in BOTH {
         let text = render(&hostile(), exposition);
         let mut series = std::collections::HashSet::new();
@@ -134,7 +134,7 @@ fn no_series_twice_and_every_family_in_one_piece() {
 }
 
 #[test]
-fn hostile_names_stay_on_their_line_and_lose_nothing() {
+fn hostile_names_stay_on_one_line_without_loss() {
     for exposition in BOTH {
         let text = render(&hostile(), exposition);
         let breaks = |c: char| c != '\n' && (c.is_control() || "\u{2028}\u{2029}".contains(c));
@@ -155,7 +155,7 @@ fn hostile_names_stay_on_their_line_and_lose_nothing() {
 }
 
 #[test]
-fn what_is_not_measured_is_absent_altogether() {
+fn unmeasured_metrics_are_absent() {
     let mut batch = small();
     let text = render(&batch, Exposition::OpenMetrics);
     assert!(!text.contains("instructions") && !text.contains("cache_misses_total"));
@@ -184,7 +184,7 @@ fn what_is_not_measured_is_absent_altogether() {
 }
 
 #[test]
-fn every_metric_of_the_tables_appears_with_its_own_labels() {
+fn every_listed_metric_appears_with_its_labels() {
     let mut batch = small();
     batch.measured = Measured::from_iter(Counter::all());
     batch.measured.extend(EventCounter::all());
@@ -246,7 +246,7 @@ fn joules_are_exact_and_absent_without_a_meter() {
 }
 
 #[test]
-fn each_family_of_events_is_absent_by_itself() {
+fn each_event_family_is_absent_independently() {
     let parts = [
         (EventFamily::Processes, "_process_|_oom_"),
         (EventFamily::Tcp, "_tcp_|_destinations"),
@@ -282,7 +282,7 @@ fn a_recording_has_no_age() {
 }
 
 #[test]
-fn events_exist_from_0_once_their_group_is_known() {
+fn event_series_start_at_0_once_their_group_is_known() {
     let mut batch = small();
     batch.measured.extend(EventCounter::all());
     let text = render(&batch, Exposition::Classic);
@@ -311,7 +311,7 @@ fn events_exist_from_0_once_their_group_is_known() {
 }
 
 #[test]
-fn destinations_close_with_what_they_are_part_of() {
+fn destinations_add_up_to_their_subjects_total() {
     let mut exporter = Exporter::new(Options {
         destinations: 1,
         ..options()
@@ -346,7 +346,7 @@ fn destinations_close_with_what_they_are_part_of() {
 }
 
 #[test]
-fn a_histogram_closes_with_the_counters() {
+fn histogram_sum_equals_the_counters() {
     let text = as_the_parser_takes_it(&render(&waiting(), Exposition::OpenMetrics));
     let family = openmetrics::parse_openmetrics(&text).unwrap().families;
     let family = &family["noctule_container_sched_wait_duration_seconds"];
@@ -380,7 +380,7 @@ fn rising(text: &str) -> std::collections::HashMap<String, f64> {
 }
 
 #[test]
-fn nothing_goes_down_while_groups_come_and_go() {
+fn counters_never_decrease_while_groups_come_and_go() {
     let mut rollup = Rollup::new(3 * SECOND);
     let mut exporter = Exporter::new(Options {
         max_subjects: 3,
@@ -442,7 +442,7 @@ fn nothing_goes_down_while_groups_come_and_go() {
 }
 
 #[test]
-fn a_frequency_that_is_not_a_number_is_absent() {
+fn non_finite_frequency_is_absent() {
     let mut batch = small();
     batch.subjects[0].frequency_hertz = Some(f64::NAN);
     batch.subjects[1].frequency_hertz = Some(f64::INFINITY);
@@ -451,7 +451,7 @@ fn a_frequency_that_is_not_a_number_is_absent() {
 }
 
 #[test]
-fn the_nodes_frequency_is_that_of_the_last_tick() {
+fn node_frequency_is_of_the_last_tick() {
     let mut exporter = Exporter::new(options());
     let mut batch = small();
     exporter.observe(&batch);
@@ -497,7 +497,7 @@ fn a_container_waits_for_its_name_and_keeps_its_labels() {
 }
 
 #[test]
-fn a_container_without_a_name_is_exposed_after_three_seconds_and_named_once_later() {
+fn unnamed_container_appears_after_three_seconds() {
     let steps = [
         (0, None, true),
         (2, None, true),
@@ -525,7 +525,7 @@ fn a_container_without_a_name_is_exposed_after_three_seconds_and_named_once_late
 }
 
 #[test]
-fn a_container_that_died_before_it_was_settled_appears_for_the_grace_time() {
+fn early_exited_container_appears_for_the_grace_period() {
     let history = label_history(&[
         (0, None, true),
         (1, None, false),
@@ -539,7 +539,7 @@ fn a_container_that_died_before_it_was_settled_appears_for_the_grace_time() {
 }
 
 #[test]
-fn the_budget_folds_what_comes_late_and_says_how_much() {
+fn late_subjects_overflow_and_are_counted() {
     let mut exporter = Exporter::new(Options {
         max_subjects: 2,
         ..options()
@@ -562,7 +562,7 @@ fn the_budget_folds_what_comes_late_and_says_how_much() {
 }
 
 #[test]
-fn verdicts_are_those_that_there_were_and_absent_until_there_is_one() {
+fn verdict_series_exist_only_after_a_verdict() {
     let mut batch = small();
     batch.measured = Measured::from_iter(Counter::all());
     let text = render(&batch, Exposition::Classic);
@@ -602,7 +602,7 @@ fn verdicts_are_those_that_there_were_and_absent_until_there_is_one() {
 }
 
 #[test]
-fn an_overflow_of_the_model_shares_the_overflow_row() {
+fn model_overflow_shares_the_overflow_row() {
     let mut batch = small();
     batch.subjects.push(SubjectRow {
         subject: Subject::Overflow,
@@ -614,7 +614,7 @@ fn an_overflow_of_the_model_shares_the_overflow_row() {
 }
 
 #[test]
-fn a_process_keeps_its_first_name_and_stays_for_a_while_after_its_end() {
+fn exited_process_keeps_its_first_name_for_a_while() {
     let mut exporter = Exporter::new(options());
     let mut rollup = Rollup::new(0);
     let mut step = |at: u64, living: Vec<ProcessRow>, exited: Vec<ProcessRow>| {
@@ -637,7 +637,7 @@ fn a_process_keeps_its_first_name_and_stays_for_a_while_after_its_end() {
 }
 
 #[test]
-fn a_process_is_shown_when_it_is_what_it_was_made_to_be_or_has_ended() {
+fn process_appears_after_its_exec_or_exit() {
     let mut rollup = Rollup::new(0);
     let mut step = |exporter: &mut Exporter, at: u64, row: ProcessRow| {
         let mut batch = batch(&mut rollup, at, vec![]);

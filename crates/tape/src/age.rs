@@ -142,7 +142,7 @@ mod tests {
     const YEAR: u64 = 365 * 24 * 3600 * SECOND;
 
     #[test]
-    fn the_wall_clock_counts_after_a_minute_without_a_step() {
+    fn wall_clock_is_trusted_after_a_steady_minute() {
         let mut ages = Ages::default();
         let mut steady = |from: u64, to: u64, unix: fn(u64) -> u64| {
             let seconds = from..to;

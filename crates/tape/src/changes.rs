@@ -432,7 +432,7 @@ mod tests {
     }
 
     #[test]
-    fn counts_are_what_was_added_and_whole_where_they_begin_or_went_back() {
+    fn counts_are_increments_or_whole_after_a_reset() {
         let waits = [Some(5), Some(7), Some(7), Some(9), Some(4), Some(6)];
         let gone = [None, Some(8), Some(9)];
         let batch = written(&[&waits[..], &gone].concat(), 3);

@@ -226,7 +226,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_copy_of_the_open_file_does_not_hold_the_folder() {
+    fn duplicated_lock_does_not_hold_the_folder() {
         let folder = tempfile::tempdir().expect("a folder");
         let first = Folder::lock(folder.path()).expect("nobody has it");
         let copy = first._lock.0.try_clone().expect("a copy");
@@ -237,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn a_folder_of_others_is_refused_and_left_as_it_is() {
+    fn foreign_folder_is_refused_and_left_unchanged() {
         let folder = tempfile::tempdir().expect("a folder");
         let theirs = folder.path().join("20250101-holidays");
         fs::create_dir(&theirs).expect("a folder");
@@ -252,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn a_number_that_no_segment_has_is_refused() {
+    fn exhausted_segment_numbers_are_refused() {
         let folder = tempfile::tempdir().expect("a folder");
         let name = format!("{}-20261124T031000Z", u64::MAX);
         fs::create_dir(folder.path().join(name)).expect("a folder");

@@ -195,7 +195,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_line_is_read_as_it_was_written_and_no_other_is() {
+    fn index_line_round_trips_and_any_damage_is_detected() {
         let chunk = |schema, offset| Chunk {
             table: "processes".into(),
             schema,

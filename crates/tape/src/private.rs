@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn a_place_of_another_user_is_refused() {
+    fn file_of_another_user_is_refused() {
         let cases = [
             (0, 0, true),
             (65534, 0, false),
@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn a_link_is_not_followed() {
+    fn symbolic_link_is_not_followed() {
         let all = tempfile::tempdir().expect("a folder");
         let at = |name: &str| all.path().join(name);
         fs::write(at("theirs"), "").expect("room");

@@ -136,7 +136,7 @@ fn name_of(counter: Counter) -> Option<String> {
 }
 
 #[test]
-fn lists_have_the_order_of_the_programs() {
+fn lists_match_the_order_of_the_bpf_enums() {
     let of_switch = values::<SwitchSkelBuilder>();
     let of_lifecycle = values::<LifecycleSkelBuilder>();
     let check = |of: &HashMap<String, usize>, prefix: &str, name: &str, position: usize| {

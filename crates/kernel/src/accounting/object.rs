@@ -311,7 +311,7 @@ mod tests {
     }
 
     #[test]
-    fn less_is_asked_of_a_kernel_that_refuses() {
+    fn fewer_features_are_requested_after_a_refusal() {
         let tried = std::cell::RefCell::new(Vec::new());
         let (_, got, error) = first_that_loads(asked(true, true).ever_less(), |asked| {
             let mut tried = tried.borrow_mut();
@@ -328,7 +328,7 @@ mod tests {
     }
 
     #[test]
-    fn releasers_are_dropped_before_the_list_and_kept_without_it() {
+    fn releasers_are_dropped_before_the_thread_list() {
         let mut most = asked(true, true);
         most.wanted.releasers = true;
         let all = most.ever_less().into_iter();
@@ -341,7 +341,7 @@ mod tests {
     }
 
     #[test]
-    fn never_more_is_asked_than_at_first() {
+    fn retries_never_request_more_features() {
         let all = |lists, waits| {
             let all = asked(lists, waits).ever_less().into_iter();
             all.map(|it| (it.lists_threads, it.wanted.waits))
@@ -353,7 +353,7 @@ mod tests {
     }
 
     #[test]
-    fn a_kernel_that_takes_nothing_has_its_first_word() {
+    fn first_error_is_reported_if_nothing_loads() {
         let error = first_that_loads(asked(false, true).ever_less(), |asked| {
             Err::<(), _>(refuse(u32::from(asked.wanted.waits)))
         });

@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn each_has_what_it_ran_of_the_time() {
+    fn time_is_divided_among_running_groups() {
         let past = past(&[(100, 7), (150, 8), (160, 0), (200, 7), (210, -1), (220, 0)]);
         assert_eq!(
             divide(&past, 100, 300),
@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn older_time_is_that_of_the_epochs() {
+    fn older_time_is_taken_from_epochs() {
         let mut past = past(&[(1000, 7)]);
         past.epochs_count = [2, 1];
         past.epochs[SHORT][0] = epoch(800, &[(7, 60), (8, 40)]);
@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn slices_that_are_in_an_epoch_do_not_count_twice() {
+    fn slices_in_an_epoch_do_not_count_twice() {
         let mut past = past(&[(1000, 7), (1100, 8), (1150, 7)]);
         past.folded = 1;
         past.epochs_count[SHORT] = 1;
@@ -221,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn slices_that_are_folded_while_they_are_read_do_not_count_twice() {
+    fn slices_moved_to_an_epoch_during_a_read_count_once() {
         // The header was read before slices were folded, and the epochs were read afterwards.
         let mut past = past(&[(1000, 7), (1100, 8), (1150, 7)]);
         past.epochs_count[SHORT] = 1;
@@ -230,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn a_slice_that_was_written_anew_while_it_was_read_does_not_count() {
+    fn slice_overwritten_during_a_read_does_not_count() {
         const PLACES: usize = 64;
         let mut slices: Vec<(u64, i64)> = (0..72).map(|at| (at * 10, 7)).collect();
         slices[71].1 = 8;

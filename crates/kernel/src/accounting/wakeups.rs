@@ -119,7 +119,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn wake_ups_are_seen_where_the_scheduler_does_not_say_it() {
+    fn wakeups_are_traced_only_where_needed() {
         let newest = Scheduler {
             clock: true,
             notes: true,

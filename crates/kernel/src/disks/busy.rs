@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn busy_time_begins_with_the_first_use_and_survives_a_device_that_comes_back() {
+    fn busy_time_starts_at_first_use_and_survives_replacement() {
         let root = tempfile::tempdir().expect("a folder");
         let read = |times: Option<&mut BusyTimes>, busy_ms, counted, name: &str| {
             write(root.path(), busy_ms, counted);

@@ -265,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn a_young_process_that_changes_its_namespace_is_found_at_the_next_walk() {
+    fn namespace_of_a_young_process_is_read_at_every_walk() {
         let (proc, [(own_file, own), (file, inode), _]) = procfs();
         let mut processes = Processes::new(proc.path().to_owned());
         put(proc.path(), 7, &own_file);
@@ -277,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn an_old_process_that_changes_its_namespace_is_found_at_its_turn() {
+    fn namespace_of_an_old_process_is_read_at_its_turn() {
         let (proc, [(own_file, own), (file, inode), _]) = procfs();
         let mut processes = Processes::new(proc.path().to_owned());
         put(proc.path(), 7, &own_file);
@@ -292,7 +292,7 @@ mod tests {
     }
 
     #[test]
-    fn a_new_process_with_the_pid_of_an_old_one_is_read_at_once() {
+    fn process_with_a_reused_pid_is_read_at_once() {
         let (proc, [_, (first, a), (second, b)]) = procfs();
         let mut processes = Processes::new(proc.path().to_owned());
         put(proc.path(), 7, &first);
@@ -324,7 +324,7 @@ mod tests {
     }
 
     #[test]
-    fn a_process_that_ended_is_forgotten() {
+    fn ended_process_is_forgotten() {
         let (proc, [_, (file, inode), _]) = procfs();
         let mut processes = Processes::new(proc.path().to_owned());
         put(proc.path(), 7, &file);

@@ -438,7 +438,7 @@ mod tests {
     }
 
     #[test]
-    fn a_path_from_a_descriptor_is_as_the_kernel_calls_it() {
+    fn path_relative_to_a_descriptor_uses_dev_fd() {
         let cases: [(i32, &[u8], &[u8]); 5] = [
             (-100, b"a/b", b"a/b"),
             (-100, b"", b""),

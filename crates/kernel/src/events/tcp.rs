@@ -500,7 +500,7 @@ mod tests {
     const FULL: Parts = parts(true, Look::Storage);
 
     #[test]
-    fn a_kernel_that_takes_all_is_asked_once() {
+    fn full_program_is_loaded_once_if_accepted() {
         let (tries, loaded) = taken(true, |_| false);
         assert_eq!(tries, [FULL]);
         assert!(loaded.tcp.is_ok() && loaded.calls.is_ok() && loaded.refused.is_none());
@@ -530,14 +530,14 @@ mod tests {
     }
 
     #[test]
-    fn calls_that_are_not_there_are_not_tried() {
+    fn missing_call_hooks_are_not_tried() {
         let (tries, loaded) = taken(false, |_| false);
         assert_eq!(tries, [parts(false, Look::Storage)]);
         assert_eq!(loaded.calls.expect_err("why").to_string(), "not there");
     }
 
     #[test]
-    fn a_kernel_that_takes_nothing_has_its_first_word_without_calls() {
+    fn reported_error_is_the_first_without_calls() {
         let (tries, loaded) = taken(true, |_| true);
         assert_eq!(tries.len(), 4);
         assert_eq!(loaded.tcp.expect_err("refused").to_string(), "try 2");

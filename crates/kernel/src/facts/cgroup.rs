@@ -209,7 +209,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_last_mount_of_procfs_says_whether_processes_are_hidden() {
+    fn last_procfs_mount_decides_about_hidepid() {
         let open = "22 28 0:21 / /proc rw,nosuid shared:5 - proc proc rw";
         let names = "23 28 0:22 / /proc rw - proc proc rw,gid=4,hidepid=invisible";
         let number = "24 28 0:23 / /proc rw - proc proc rw,hidepid=2";
@@ -269,13 +269,13 @@ mod tests {
     }
 
     #[test]
-    fn a_mount_of_the_whole_hierarchy_wins_over_one_of_a_part() {
+    fn full_mount_wins_over_a_partial_one() {
         let mounts = "1 0 0:1 /docker/x /part rw - cgroup2 c rw\n\
             2 0 0:1 / /a\\040space rw shared:1 - cgroup2 c rw\n";
         check("0::/\n", mounts, CgroupVersion::V2, 0, Some("/a space"));
     }
     #[test]
-    fn in_a_namespace_the_mount_of_the_host_wins_over_its_own() {
+    fn host_mount_wins_over_the_namespaces_own() {
         let own = "1 0 0:1 / /own rw - cgroup2 c rw\n";
         let host = "2 0 0:1 /../.. /host rw - cgroup2 c rw\n\
             3 0 0:1 /../../other /part rw - cgroup2 c rw\n";

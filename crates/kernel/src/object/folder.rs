@@ -100,7 +100,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_the_dead_left_is_found() {
+    fn only_leftovers_of_dead_processes_are_found() {
         let own = format!("noctule_{}_1", std::process::id());
         let names = [
             own,

@@ -34,7 +34,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_is_said_meanwhile_is_kept() {
+    fn only_messages_during_the_call_are_kept() {
         keep_message("libbpf: before\n");
         let ((), said) = listen(|| {
             keep_message("libbpf: one\n");

@@ -437,7 +437,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sections_say_targets() {
+    fn section_names_give_targets() {
         let cases = [
             ("tp/sched/sched_switch", "tracepoint sched:sched_switch"),
             ("tracepoint/a/b", "tracepoint a:b"),
@@ -496,7 +496,7 @@ mod tests {
     }
 
     #[test]
-    fn a_target_says_which_option_it_needs() {
+    fn target_names_the_option_it_needs() {
         let xdp = Target::of_section("xdp").unwrap();
         let mut places = Places::default();
         assert!(
@@ -514,7 +514,7 @@ mod tests {
     }
 
     #[test]
-    fn every_prefix_is_known() {
+    fn every_section_prefix_is_known() {
         for prefix in SECTIONS {
             assert_ne!(
                 Target::of_section(prefix),

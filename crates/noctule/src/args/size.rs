@@ -37,7 +37,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn units_are_those_of_people() {
+    fn sizes_are_parsed_with_common_units() {
         let good = [
             ("4096", 4096),
             ("64MiB", 64 << 20),

@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn kinds_are_those_that_were_asked_for() {
+    fn only_requested_kinds_are_traced() {
         let cases: [(&[&str], [bool; 4]); 6] = [
             (&[], [true, true, false, true]),
             (&["--kind", "file"], [false, false, true, false]),
@@ -225,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn failures_are_those_of_the_kinds_that_were_asked_for() {
+    fn failures_are_limited_to_requested_kinds() {
         let cases: [(&[&str], [bool; 2]); 3] = [
             (&["--failures"], [true, false]),
             (&["--kind", "process", "--failures"], [false, true]),
@@ -243,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_is_said_with_the_mend() {
+    fn invalid_combinations_are_reported_with_a_fix() {
         let cases: [(&[&str], &str); 6] = [
             (&["--kind", "proces"], "'process'"),
             (&["--kind", "tcp", "--reads"], "add `file`"),

@@ -307,7 +307,7 @@ fn waits(report: &WaitReport, paint: Paint) -> String {
 }
 
 #[test]
-fn tables_are_as_they_were() {
+fn tables_match_the_golden_files() {
     let (builder, metered) = (builder(false), builder(true));
     let joules = metered.report(Level::Container, false);
     let containers = builder.report(Level::Container, false);
@@ -361,7 +361,7 @@ fn tables_are_as_they_were() {
 }
 
 #[test]
-fn a_process_is_told_from_its_group_in_json_too() {
+fn json_distinguishes_a_process_from_its_group() {
     let builder = builder(false);
     let party = Party::Group(owner(0, RAN[0].0));
     let answer = |asked: Option<&ProcessUse>| -> Value {

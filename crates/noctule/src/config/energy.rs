@@ -200,7 +200,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_folders_decide_about_the_roots_and_the_name_does_not() {
+    fn usual_roots_depend_only_on_the_folders() {
         let host = |sys: &str, proc: &str, name: &str| Host {
             sys: sys.into(),
             proc: proc.into(),
@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn idle_power_is_given_by_the_kind_of_zone() {
+    fn idle_power_is_configured_by_zone_kind() {
         let config = |watts: &[(&str, f64)]| EnergyConfig {
             idle_watts: watts.iter().map(|(name, w)| ((*name).into(), *w)).collect(),
             ..EnergyConfig::default()

@@ -108,7 +108,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_name_that_no_metric_has_is_an_error_with_the_nearest() {
+    fn unknown_metric_is_an_error_with_a_suggestion() {
         let metrics = Metrics {
             with: vec!["soft_irqs".into()],
             ..Metrics::default()

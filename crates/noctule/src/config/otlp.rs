@@ -243,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_cannot_be_read_is_named() {
+    fn unreadable_file_is_named() {
         let text = "endpoint = \"https://x\"\nca_file = \"/no/such/file\"";
         let otlp: Otlp = toml::from_str(text).expect("parses");
         assert!(otlp.check().is_ok(), "files are read by who sends");
@@ -252,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn what_would_not_work_is_said_at_the_start() {
+    fn unusable_settings_are_rejected_at_start() {
         let good = [
             "",
             "endpoint = \"http://127.0.0.1:4318\"\nheaders = { authorization = \"Bearer x\" }",

@@ -56,7 +56,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rings_grow_with_the_cpus_and_what_is_configured_wins() {
+    fn ring_size_follows_cpus_unless_configured() {
         let sizes = [0, 1, 2, 4, 64, usize::MAX].map(|cpus| RingSize::EVENTS.bytes(0, cpus) >> 20);
         assert_eq!(sizes, [2, 2, 2, 4, 8, 8]);
         assert_eq!(RingSize::ENDED.bytes(4096, 64), 4096);

@@ -77,7 +77,7 @@ fn lines(path: &Path) -> Vec<serde_json::Value> {
 }
 
 #[test]
-fn what_is_handed_over_is_in_the_file_when_it_is_closed() {
+fn all_events_are_in_the_file_after_close() {
     let (_folder, path) = folder();
     let file = EventFile::open(place(&path, LARGE, 5)).expect("it can be opened");
     for _ in 0..100 {
@@ -112,7 +112,7 @@ fn a_file_has_one_writer() {
 }
 
 #[test]
-fn a_file_is_full_exactly_at_its_size() {
+fn file_is_rotated_exactly_at_its_size() {
     // Each line is 200 bytes long. Each case is a file size, and the number of lines that fit.
     for (size, fit) in [(1000, 5), (999, 4), (1001, 5), (200, 1), (150, 1)] {
         let (_folder, path) = folder();
@@ -130,7 +130,7 @@ fn a_file_is_full_exactly_at_its_size() {
 }
 
 #[test]
-fn many_at_once_are_rotated_like_single_ones_and_the_oldest_are_dropped() {
+fn batches_of_events_rotate_like_single_events() {
     for keep in [0, 1, 3] {
         let (_folder, path) = folder();
         let (mut writer, queue) = writer(place(&path, 1000, keep));
@@ -145,7 +145,7 @@ fn many_at_once_are_rotated_like_single_ones_and_the_oldest_are_dropped() {
 }
 
 #[test]
-fn a_missing_number_is_filled_before_the_oldest_is_dropped() {
+fn missing_file_number_is_reused_before_dropping_the_oldest() {
     let (_folder, path) = folder();
     let (mut writer, _queue) = writer(place(&path, 1000, 3));
     writer.write(&of(vec![event(200); 20]));
@@ -158,7 +158,7 @@ fn a_missing_number_is_filled_before_the_oldest_is_dropped() {
 }
 
 #[test]
-fn half_a_line_is_cut_off_and_whole_ones_are_kept() {
+fn partial_line_is_removed_and_whole_lines_stay() {
     let line = noctule_sinks::events::event_json(&event(200)) + "\n";
     let long = noctule_sinks::events::event_json(&event(200_000));
     let cases: [(String, usize); 6] = [
@@ -188,7 +188,7 @@ fn half_a_line_is_cut_off_and_whole_ones_are_kept() {
 }
 
 #[test]
-fn a_file_of_something_else_is_left_alone() {
+fn foreign_file_is_left_untouched() {
     let (_folder, path) = folder();
     lay(&path, "important\nno newline");
     let error = EventFile::open(place(&path, LARGE, 1)).err();
@@ -199,7 +199,7 @@ fn a_file_of_something_else_is_left_alone() {
 }
 
 #[test]
-fn a_path_that_cannot_be_written_is_an_error_with_its_name_and_the_mend() {
+fn unwritable_path_is_an_error_with_a_fix() {
     let (folder, path) = folder();
     let cases = [
         (path.join("none/events"), "No such file"),
@@ -215,7 +215,7 @@ fn a_path_that_cannot_be_written_is_an_error_with_its_name_and_the_mend() {
 }
 
 #[test]
-fn a_full_disk_is_counted_and_ends_nothing() {
+fn full_disk_only_counts_lost_events() {
     let file = EventFile::open(place(Path::new("/dev/full"), 1000, 1)).expect("a device");
     for _ in 0..10 {
         file.write(vec![event(200); 7]);
@@ -228,7 +228,7 @@ fn a_full_disk_is_counted_and_ends_nothing() {
 
 /// A directory with the name of the next file makes the rotation fail, even for root.
 #[test]
-fn what_could_not_be_written_is_told_as_soon_as_it_can() {
+fn unwritten_events_are_reported_when_writing_resumes() {
     let (_folder, path) = folder();
     let blocked = numbered(&path, 1);
     fs::create_dir(&blocked).expect("a folder");
@@ -253,7 +253,7 @@ fn what_could_not_be_written_is_told_as_soon_as_it_can() {
 }
 
 #[test]
-fn a_gap_that_is_lost_is_passed_on_and_counted_once() {
+fn lost_gap_is_passed_on_and_counted_once() {
     let (_folder, path) = folder();
     let (mut writer, queue) = writer(place(&path, LARGE, 1));
     let gap = Event {
@@ -280,7 +280,7 @@ fn a_gap_that_is_lost_is_passed_on_and_counted_once() {
 }
 
 #[test]
-fn the_queue_is_bounded_and_refuses_in_one_place() {
+fn full_queue_still_admits_process_events() {
     let queue = Queue::default();
     let start = Event {
         what: What::ProcessStart {
@@ -305,7 +305,7 @@ fn the_queue_is_bounded_and_refuses_in_one_place() {
 }
 
 #[test]
-fn a_pipe_that_is_read_late_has_whole_lines_and_says_what_it_lacks() {
+fn slow_pipe_gets_whole_lines_and_a_gap() {
     const COUNT: usize = 200;
     let (_folder, path) = folder();
     let fifo = FileType::Fifo;
@@ -337,7 +337,7 @@ fn a_pipe_that_is_read_late_has_whole_lines_and_says_what_it_lacks() {
 }
 
 #[test]
-fn a_line_that_a_pipe_takes_in_part_is_ended() {
+fn partially_written_line_is_terminated() {
     let (_folder, path) = folder();
     mknodat(CWD, &path, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).expect("a pipe");
     let reader = OpenOptions::new().read(true).write(true).open(&path);

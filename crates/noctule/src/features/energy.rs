@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_read_has_the_mend_for_its_reason() {
+    fn unread_zone_has_advice_for_its_reason() {
         // Whether another zone is read, why this zone is not read, the expected status, and the
         // advice.
         let cases = [
@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn a_meter_that_stands_still_is_degraded_and_warned_of_once() {
+    fn stalled_meter_is_degraded_with_one_warning() {
         let zones = [zone("package-0")];
         let reading = |reason: Option<&str>, failed_seconds: u64| ZoneReading {
             energy_uj: 0,

@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_asked_for_is_read_while_it_lives_and_somebody_asks() {
+    fn process_is_read_while_alive_and_requested() {
         let mut looked = Processes::default();
         assert_eq!(looked.ask(id(7), 1), Told::default());
         assert_eq!(looked.of(&batch(2, &[7, 8])), [id(7)]);
@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn no_more_are_looked_at_whoever_asks() {
+    fn requested_processes_are_bounded() {
         let mut looked = Processes::default();
         for pid in 1..1000 {
             looked.ask(id(pid), pid.into());
@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn secrets_are_left_out_and_nothing_is_read_where_nothing_is_shown() {
+    fn hidden_command_lines_are_not_read() {
         let own = ProcessId {
             pid: std::process::id(),
             start_ns: 0,

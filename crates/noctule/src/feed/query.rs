@@ -313,7 +313,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn events_of_an_owner_leave_out_groups_whose_names_contain_its_name() {
+    fn owner_events_exclude_groups_with_a_longer_name() {
         let owner = |name: &str| {
             Arc::new(Owner {
                 unit: Some(name.into()),
@@ -369,7 +369,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rounded_moment_is_not_before_its_nanosecond() {
+    fn rounded_time_is_not_earlier_than_its_nanosecond() {
         // The page divides nanoseconds as a floating-point number.
         for end_ns in (0..10_000).map(|n| 1_795_971_743_224_350_739 + n * 997) {
             let asked = nanos(end_ns as f64 / SECOND) + ROUNDING_NS;

@@ -98,7 +98,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_variable_is_read() {
+    fn resource_attributes_variable_is_parsed() {
         let read = from_variable("k8s.node.name=n%201, a=b=c,broken,=x,d=%zz%4");
         let pairs: Vec<String> = read.iter().map(|(k, v)| format!("{k}|{v}")).collect();
         assert_eq!(pairs, ["k8s.node.name|n 1", "a|b=c", "d|%zz%4"]);
@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn the_node_of_kubernetes_comes_before_the_id_of_the_machine() {
+    fn kubernetes_node_name_outranks_the_machine_id() {
         let node = [("k8s.node.name".to_owned(), "n1".to_owned())];
         assert_eq!(node_key(&node, "4c1f", "pod"), "n1");
         assert_eq!(node_key(&[], "4c1f", "pod"), "4c1f");

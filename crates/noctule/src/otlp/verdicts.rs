@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn it_waits_no_longer_than_an_event() {
+    fn verdict_waits_no_longer_than_an_event() {
         let mut verdicts = Verdicts::default();
         verdicts.push(window(VerdictKind::HurtByNeighbour), 5, SECOND);
         let settle = SETTLE.as_nanos() as u64;

@@ -297,7 +297,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_group_ends_at_a_slash() {
+    fn group_prefix_ends_at_a_slash() {
         let cases = [
             ("/a", "/a", true),
             ("/a/b", "/a", true),
@@ -312,7 +312,7 @@ mod tests {
     }
 
     #[test]
-    fn a_group_that_was_made_again_is_wanted_beside_the_one_that_is_gone() {
+    fn recreated_group_is_wanted_with_the_removed_one() {
         let owner = |id, path: &str| {
             Arc::new(Owner {
                 path: path.into(),
@@ -335,7 +335,7 @@ mod tests {
     }
 
     #[test]
-    fn a_new_group_in_a_wanted_container_belongs_to_it_before_it_has_a_name() {
+    fn unnamed_group_in_a_wanted_container_is_wanted() {
         let owner = |path: &str| Arc::new(noctule_identity::classify(CgroupId(1), path));
         let [outer, inner] = ["a", "b"].map(|digit| digit.repeat(64));
         let wanted = [owner(&format!("/docker/{outer}"))];

@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn who_has_no_series_has_no_labels() {
+    fn culprit_without_series_has_no_labels() {
         let named = |_: &Subject| None;
         let unsettled = Blamed::Subject(Arc::new(Subject::Unit("x".into())));
         assert!(Blame::is_named(&unsettled));

@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn the_node_has_what_rows_have_only_on_request() {
+    fn optional_row_metrics_are_default_for_the_node() {
         let usual = Choice::default();
         let softirqs = metric("softirqs");
         assert!(usual.has("node", softirqs) && !usual.has("container", softirqs));
@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn usual_buckets_are_some_of_the_fine_ones() {
+    fn default_buckets_are_a_subset_of_the_fine_ones() {
         for bounds in [WAITS, CONNECTS] {
             let fine: Vec<u32> = Choice::full().powers("unit", bounds.clone()).collect();
             let usual: Vec<u32> = Choice::default().powers("unit", bounds.clone()).collect();

@@ -67,7 +67,7 @@ mod tests {
     }
 
     #[test]
-    fn attempts_rank_before_bytes_and_nothing_has_no_rank() {
+    fn attempts_rank_before_bytes_and_idle_has_no_rank() {
         let with = |attempts, bytes| {
             let mut amount = DestinationCounters::default();
             amount[DestinationCounter::Failures] = attempts;

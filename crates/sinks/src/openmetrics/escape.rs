@@ -58,20 +58,20 @@ mod tests {
     }
 
     #[test]
-    fn the_escapes_of_the_format() {
+    fn label_values_are_escaped() {
         assert_eq!(escaped("a\"b\\c\nd"), r#"a\"b\\c\nd"#);
         assert_eq!(escaped(r"dev-disk\x2dby.swap"), r"dev-disk\\x2dby.swap");
         assert_eq!(escaped("größe"), "größe");
     }
 
     #[test]
-    fn control_characters_become_text() {
+    fn control_characters_are_escaped() {
         assert_eq!(escaped("\r\x1b[0m"), r"\\u{d}\\u{1b}[0m");
         assert_eq!(escaped("\u{85}\u{2028}\u{7f}"), r"\\u{85}\\u{2028}\\u{7f}");
     }
 
     #[test]
-    fn different_names_never_meet() {
+    fn different_names_stay_different() {
         let names = [
             "\x1b",
             "\\u{1b}",
@@ -85,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn help_keeps_to_one_line() {
+    fn help_stays_on_one_line() {
         let mut out = String::new();
         push_help(&mut out, "a\n\\\"", false);
         push_help(&mut out, "\"", true);

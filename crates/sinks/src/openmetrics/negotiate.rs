@@ -112,7 +112,7 @@ mod tests {
     use super::Exposition::{self, Classic, OpenMetrics, Protobuf};
 
     #[test]
-    fn what_scrapers_send() {
+    fn accept_headers_of_real_scrapers_are_understood() {
         let cases = [
             // Prometheus 3, Prometheus 3 with native histograms, Prometheus 2.42, Prometheus 2.5.
             (

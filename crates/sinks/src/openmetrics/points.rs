@@ -320,7 +320,7 @@ mod tests {
     }
 
     #[test]
-    fn a_row_that_is_new_to_the_receiver_has_a_point_at_0() {
+    fn row_new_to_the_receiver_starts_at_0() {
         let mut row = SubjectRow::new(
             Subject::Unit("new.service".into()),
             Arc::new(Owner::unknown(CgroupId(1))),

@@ -380,7 +380,7 @@ mod tests {
     }
 
     #[test]
-    fn each_value_is_in_its_bucket_or_the_next_one_and_none_is_lost() {
+    fn values_are_at_most_one_bucket_off() {
         for ns in (0..40).flat_map(|bits| [1_u64 << bits, 3 << bits >> 1, 7 << bits >> 2]) {
             let mut counts = [0; Histogram::BUCKETS];
             counts[Histogram::bucket(ns)] = 5;
@@ -395,7 +395,7 @@ mod tests {
     }
 
     #[test]
-    fn gaps_zeros_and_nothing() {
+    fn empty_buckets_and_zeros_are_encoded() {
         let none = native(&Histogram::default());
         assert_eq!(read(&none), []);
         assert_eq!(none.positive_span.len(), 1, "it says that it is native");
@@ -413,7 +413,7 @@ mod tests {
     }
 
     #[test]
-    fn labels_are_those_that_a_reader_of_the_text_has() {
+    fn labels_equal_those_of_the_text_format() {
         let list = r#"a="x\\y\"z\nw",b="",c="1,d=\"2\"""#;
         let labels = SampleLabels {
             identity: [list, ""],
@@ -434,7 +434,7 @@ mod tests {
     }
 
     #[test]
-    fn families_follow_each_other() {
+    fn several_families_are_written_in_order() {
         let mut families = Families::default();
         let none = SampleLabels {
             identity: ["", ""],

@@ -262,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn buckets_count_what_is_below_their_power() {
+    fn buckets_count_values_below_their_bound() {
         let counts = (0..Histogram::BUCKETS as u64).map(|bucket| bucket % 7);
         let histogram = Histogram::from_counts(counts);
         let mut text = Text::new(Exposition::Classic);

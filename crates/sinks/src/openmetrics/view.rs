@@ -43,7 +43,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_series_is_new_to_readers_that_looked_last_before_it_began() {
+    fn series_is_new_to_readers_that_scraped_before_it_began() {
         const SECOND: u64 = 1_000_000_000;
         let is_new = |view: View, began: u64, taken: u64| {
             let born = Born {

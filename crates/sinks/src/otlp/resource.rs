@@ -236,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn sums_are_those_of_the_standard() {
+    fn sha1_matches_the_standard_examples() {
         let long = "a".repeat(200);
         let cases = [
             ("", "da39a3ee5e6b4b0d3255bfef95601890afd80709"),
@@ -249,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn the_instance_is_a_uuid_of_the_node() {
+    fn instance_id_is_a_uuid_derived_from_the_node() {
         let id = agent_instance("4c1f");
         assert_eq!(id, agent_instance("4c1f"));
         assert_ne!(id, agent_instance("4c1e"));
@@ -269,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_operator_adds_overrides() {
+    fn operator_attributes_override_defaults() {
         let pair = |key: &str, value: &str| (key.to_owned(), value.to_owned());
         let identity = Identity {
             node: vec![

@@ -47,7 +47,7 @@ fn batch(at: u64, cpu_ns: &[u64]) -> Batch {
 }
 
 #[test]
-fn containers_of_one_name_have_tracks_of_their_own() {
+fn containers_with_equal_names_have_separate_tracks() {
     let mut tracer = Tracer::new(JudgeOptions::default());
     let mut bytes = tracer.batch(&batch(1, &[0, 0]));
     bytes.extend(tracer.batch(&batch(2, &[SECOND / 2, SECOND / 4])));
@@ -76,7 +76,7 @@ fn containers_of_one_name_have_tracks_of_their_own() {
 /// Perfetto extends a counter's value until the next one, so the value of an interval is at its
 /// start.
 #[test]
-fn counters_hold_over_the_intervals_in_which_they_were_counted() {
+fn counter_values_are_at_the_start_of_their_interval() {
     let mut tracer = Tracer::new(JudgeOptions::default());
     let mut bytes = tracer.batch(&batch(1, &[0, 0]));
     bytes.extend(tracer.batch(&batch(2, &[SECOND / 2, SECOND / 4])));
@@ -177,7 +177,7 @@ fn event(unix: u64) -> Event {
 }
 
 #[test]
-fn times_are_those_since_boot_whatever_the_wall_clock_shows() {
+fn times_are_since_boot_despite_clock_changes() {
     let mut tracer = Tracer::new(JudgeOptions::default());
     let mut bytes = tracer.restart("a");
     bytes.extend(tracer.batch(&batch_of(10, 1000)));

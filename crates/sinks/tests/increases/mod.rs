@@ -30,7 +30,7 @@ fn counted(text: &str) -> BTreeMap<String, f64> {
 
 /// The row already has its final values when it appears, like a job that ends within a second.
 #[test]
-fn each_scraper_counts_all_that_a_short_job_did() {
+fn every_scraper_counts_a_short_job_in_full() {
     let mut exporter = Exporter::new(Options::default());
     let mut rollup = Rollup::new(300 * SECOND);
     let mut scrapers = [5_u64, 15, 60].map(|interval| {
@@ -167,7 +167,7 @@ fn increases(named_after: u64) -> [BTreeMap<String, f64>; 3] {
 }
 
 #[test]
-fn a_late_name_costs_no_increase() {
+fn late_name_loses_no_increase() {
     let known = increases(0);
     assert!(known[0].len() > 50 && known[0].values().any(|value| *value > 0.0));
     for named_after in [7, 8, 30] {

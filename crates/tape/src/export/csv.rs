@@ -95,7 +95,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn text_is_no_formula_in_a_spreadsheet() {
+    fn text_cannot_become_a_spreadsheet_formula() {
         let cases = [
             ("=1+1", "'=1+1"),
             ("-bash", "'-bash"),

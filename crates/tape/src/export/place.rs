@@ -180,7 +180,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_host_name_is_one_part_of_a_path() {
+    fn host_name_is_one_path_component() {
         let cases = [
             ("node-1.example", "node-1.example"),
             ("../../etc", "%2E.%2F..%2Fetc"),

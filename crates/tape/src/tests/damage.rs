@@ -100,7 +100,7 @@ fn index(change: impl Fn(&mut Vec<u8>)) -> impl Fn(&Path) {
 }
 
 #[test]
-fn an_index_that_was_lost_or_cut_is_said() {
+fn lost_or_truncated_index_is_reported() {
     let remove = |name: &'static str| {
         move |segment: &Path| {
             fs::remove_file(segment.join(name)).expect("a file");
@@ -167,7 +167,7 @@ fn killed(segment: &Path) {
 }
 
 #[test]
-fn an_index_that_was_cut_between_two_lines_is_said() {
+fn index_cut_between_lines_is_reported() {
     let both = |first: &'static dyn Fn(&Path), lines: usize| {
         move |segment: &Path| {
             first(segment);
@@ -211,7 +211,7 @@ fn foreign_rows(segment: &Path) {
 }
 
 #[test]
-fn of_a_run_that_was_killed_lines_that_are_missing_are_said() {
+fn missing_lines_of_a_killed_run_are_reported() {
     let folder = tempfile::tempdir().expect("a folder");
     let limits = Limits::default();
     let mut writer = Writer::open(options(folder.path(), 300, limits)).expect("a folder");
@@ -256,7 +256,7 @@ fn read_if_begun(folder: &Path) -> (usize, usize, usize) {
 /// Shows why a missing index line cannot be reconstructed from the rows: only the index has
 /// checksums. Arrow messages and the zstd frames inside them are without a checksum.
 #[test]
-fn rows_have_no_checksum_but_that_of_the_index() {
+fn only_the_index_has_checksums_of_rows() {
     let folder = tempfile::tempdir().expect("a folder");
     let mut world = World::new(5);
     let all: Vec<_> = (0..9).map(|_| world.tick()).collect();
@@ -287,7 +287,7 @@ fn rows_have_no_checksum_but_that_of_the_index() {
 }
 
 #[test]
-fn a_segment_in_which_nothing_was_written_is_not_damaged() {
+fn empty_segment_is_not_damaged() {
     let folder = tempfile::tempdir().expect("a folder");
     write(folder.path(), 12, &[World::new(8).tick()]);
     fs::create_dir(folder.path().join("00000002-20261124T031000Z")).expect("a folder");
@@ -298,7 +298,7 @@ fn a_segment_in_which_nothing_was_written_is_not_damaged() {
 }
 
 #[test]
-fn a_description_is_the_one_that_was_written_or_damaged() {
+fn changed_description_is_reported_as_damaged() {
     let folder = tempfile::tempdir().expect("a folder");
     write(folder.path(), 12, &[World::new(8).tick()]);
     let segment = crate::folder::segments(folder.path())
@@ -366,7 +366,7 @@ fn damage(segment: &Segment, flush: &Flush, table: &str) -> bool {
 }
 
 #[test]
-fn a_place_that_is_damaged_is_the_last_before_it_that_can_be_read() {
+fn damaged_place_falls_back_to_the_one_before() {
     let mut world = World::new(5);
     let mut all: Vec<_> = (0..99).map(|_| world.tick()).collect();
     for (number, (_, batch)) in (1..).zip(&mut all) {
@@ -408,7 +408,7 @@ fn a_place_that_is_damaged_is_the_last_before_it_that_can_be_read() {
 }
 
 #[test]
-fn where_nothing_before_a_place_can_be_read_reading_begins_behind_it() {
+fn reading_starts_after_damage_if_nothing_precedes() {
     let folder = tempfile::tempdir().expect("a folder");
     let mut world = World::new(6);
     let all: Vec<_> = (0..30).map(|_| world.tick()).collect();

@@ -137,7 +137,7 @@ fn parquet_has_the_figures_of_the_batches() {
 
 /// A query fails if a table that it uses does not exist.
 #[test]
-fn a_table_without_rows_has_its_columns() {
+fn empty_table_has_its_columns() {
     let folder = tempfile::tempdir().expect("a folder");
     let at = |name: &str| folder.path().join(name);
     let batch = Batch {
@@ -189,7 +189,7 @@ fn columns(folder: &Path, table: &str) -> String {
 }
 
 #[test]
-fn csv_has_as_many_rows_as_parquet_and_the_same_names() {
+fn csv_has_the_rows_and_columns_of_parquet() {
     let folder = tempfile::tempdir().expect("a folder");
     let (tape, lake, out) = (
         folder.path().join("tape"),
@@ -222,7 +222,7 @@ fn csv_has_as_many_rows_as_parquet_and_the_same_names() {
 }
 
 #[test]
-fn partitions_are_folders_and_each_begins_with_every_row() {
+fn each_partition_folder_begins_with_every_row() {
     let folder = tempfile::tempdir().expect("a folder");
     let (tape, out) = (folder.path().join("tape"), folder.path().join("out"));
     let mut all = ticks(5, 12);
@@ -385,7 +385,7 @@ fn lines(folder: &Path, table: &str) -> Vec<String> {
 }
 
 #[test]
-fn several_row_groups_have_the_rows_and_the_statistics_of_one() {
+fn row_groups_do_not_change_rows_or_statistics() {
     let folder = tempfile::tempdir().expect("a folder");
     let at = |name: &str| folder.path().join(name);
     write(&at("tape"), 600, &ticks(7, 60));
@@ -476,7 +476,7 @@ fn csv_of_events_keeps_its_columns_and_values() {
 }
 
 #[test]
-fn events_stay_with_their_batch_where_the_wall_clock_was_set() {
+fn events_stay_with_their_batch_despite_clock_changes() {
     let folder = tempfile::tempdir().expect("a folder");
     let (tape, out) = (folder.path().join("tape"), folder.path().join("out"));
     let all = super::stretches::ticks();

@@ -83,7 +83,7 @@ fn reports(batches: Vec<Batch>) {
 }
 
 #[test]
-fn a_zone_that_is_in_none_of_the_zones_is_in_no_other() {
+fn zone_with_an_invalid_parent_has_none() {
     let mut world = World::new(1);
     let mut all: Vec<_> = (0..6).map(|_| world.tick()).collect();
     for (place, (_, batch)) in all.iter_mut().enumerate() {
@@ -104,7 +104,7 @@ fn a_zone_that_is_in_none_of_the_zones_is_in_no_other() {
 }
 
 #[test]
-fn a_quota_that_no_kernel_takes_is_none() {
+fn impossible_quotas_are_ignored() {
     let mut world = World::new(3);
     let mut all: Vec<_> = (0..4).map(|_| world.tick()).collect();
     let limits = [0.5, f64::NAN, f64::INFINITY, 0.0, -1.0];
@@ -132,7 +132,7 @@ fn a_quota_that_no_kernel_takes_is_none() {
 }
 
 #[test]
-fn contents_that_were_forged_with_their_checksums_do_no_harm() {
+fn forged_contents_with_valid_checksums_do_no_harm() {
     let folder = tempfile::tempdir().expect("a folder");
     let mut world = World::new(91);
     let all: Vec<_> = (0..14).map(|_| world.tick()).collect();
@@ -160,7 +160,7 @@ fn contents_that_were_forged_with_their_checksums_do_no_harm() {
 }
 
 #[test]
-fn an_index_that_names_what_is_not_of_the_segment_is_damaged() {
+fn index_naming_foreign_files_is_damaged() {
     let folder = tempfile::tempdir().expect("a folder");
     write(folder.path(), 12, &[World::new(2).tick()]);
     let good = segments(folder.path());
@@ -205,7 +205,7 @@ fn an_index_that_names_what_is_not_of_the_segment_is_damaged() {
 }
 
 #[test]
-fn a_description_that_is_too_long_is_damaged() {
+fn overlong_description_is_damaged() {
     let folder = tempfile::tempdir().expect("a folder");
     write(folder.path(), 12, &[World::new(2).tick()]);
     let (path, _) = &segments(folder.path())[0];

@@ -109,7 +109,7 @@ fn rows_written_before_a_kill_are_complete() {
 
 /// The batch number is the second at which the batch is taken.
 #[test]
-fn of_a_young_recording_a_kill_loses_half_at_most() {
+fn kill_loses_at_most_half_of_a_young_recording() {
     let mut world = World::new(SEED);
     let folder = tempfile::tempdir().expect("a folder");
     let limits = options(folder.path(), 300, Limits::default());

@@ -10,7 +10,7 @@ use crate::tape::Tape;
 use crate::writer::Writer;
 
 #[test]
-fn the_oldest_segments_go_first() {
+fn oldest_segments_are_removed_first() {
     let cases = [
         Limits {
             bytes: Some(60_000),
@@ -47,7 +47,7 @@ fn the_oldest_segments_go_first() {
 }
 
 #[test]
-fn one_long_segment_keeps_to_the_limit_of_bytes() {
+fn long_segment_stays_within_the_byte_limit() {
     const MOST: u64 = 600_000;
     let limits = Limits {
         bytes: Some(MOST),
@@ -94,7 +94,7 @@ fn one_long_segment_keeps_to_the_limit_of_bytes() {
 
 /// A single flush may be larger than the limit.
 #[test]
-fn a_limit_that_nothing_fits_into_is_exceeded_once() {
+fn too_small_limit_is_exceeded_by_one_segment() {
     let limits = Limits {
         bytes: Some(1),
         age_ns: None,
@@ -152,7 +152,7 @@ fn kept(clock: fn(u64, u64) -> u64, seconds: u64) -> (usize, usize) {
 }
 
 #[test]
-fn a_wrong_clock_neither_removes_a_recording_nor_keeps_all_of_it() {
+fn wrong_clock_does_not_break_the_age_limit() {
     const YEAR: u64 = 365 * 24 * 3_600_000_000_000;
     let usual = kept(|time, _| time, 60);
     assert_eq!(usual, (5, 6), "all is younger");
@@ -209,7 +209,7 @@ fn kept_of_starts(clocks: &[i64]) -> Vec<usize> {
 }
 
 #[test]
-fn a_segment_that_ends_in_the_future_is_kept_no_longer_than_the_next() {
+fn segment_from_the_future_is_kept_like_the_next() {
     const YEAR: i64 = 365 * 24 * 3_600_000_000_000;
     let usual = kept_of_starts(&[0, 0, 0, 0]);
     assert_eq!(usual[..2], [0, 0], "they are older than 160 s");
@@ -222,7 +222,7 @@ fn a_segment_that_ends_in_the_future_is_kept_no_longer_than_the_next() {
 }
 
 #[test]
-fn a_run_whose_clock_was_set_back_is_whole() {
+fn run_with_a_clock_set_back_is_complete() {
     let folder = tempfile::tempdir().expect("a folder");
     let mut world = World::new(3);
     let mut ticks: Vec<_> = (0..100).map(|_| world.tick()).collect();
@@ -312,7 +312,7 @@ fn events_without_a_batch_are_read_and_kept() {
 }
 
 #[test]
-fn the_interval_is_that_of_the_clock_that_nobody_sets() {
+fn interval_ignores_wall_clock_changes() {
     let month_ns = 30 * 24 * 3_600_000_000_000;
     let folder = tempfile::tempdir().expect("a folder");
     let mut world = World::new(4);

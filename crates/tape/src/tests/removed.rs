@@ -42,7 +42,7 @@ fn text(damages: &[Damage]) -> Vec<String> {
 }
 
 #[test]
-fn a_segment_that_is_removed_while_it_is_read_is_a_gap_that_is_named() {
+fn segment_removed_while_read_is_a_named_gap() {
     for segments in 1..=2 {
         let folder = tempfile::tempdir().expect("a folder");
         let all = recorded(folder.path());
@@ -81,7 +81,7 @@ fn a_segment_that_is_removed_while_it_is_read_is_a_gap_that_is_named() {
 }
 
 #[test]
-fn a_segment_that_is_removed_before_its_index_is_read_is_named() {
+fn segment_removed_before_its_index_is_read_is_named() {
     let folder = tempfile::tempdir().expect("a folder");
     recorded(folder.path());
     let paths = folder::segments(folder.path()).expect("a folder");
@@ -104,7 +104,7 @@ fn a_segment_that_is_removed_before_its_index_is_read_is_named() {
 
 /// A writer that is killed during a removal leaves some files of the segment, which readers ignore.
 #[test]
-fn a_removal_that_did_not_end_is_finished() {
+fn interrupted_removal_is_finished() {
     let folder = tempfile::tempdir().expect("a folder");
     let rest = folder.path().join(folder::REMOVING);
     let leave = || {

@@ -43,7 +43,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
 
     #[test]
-    fn batches_and_events_come_back_as_they_were(
+    fn batches_and_events_round_trip(
         seed in any::<u64>(),
         ticks in 1..40_usize,
         segment_s in 1..30_u64,
@@ -61,7 +61,7 @@ proptest! {
     }
 
     #[test]
-    fn a_window_begins_at_the_last_batch_that_is_not_after_it(
+    fn window_begins_at_the_last_batch_up_to_its_start(
         seed in any::<u64>(),
         at in 0..30_usize,
         later_ns in 0..1_000_000_000_u64,
@@ -84,7 +84,7 @@ proptest! {
     }
 
     #[test]
-    fn a_report_needs_only_the_batches_that_are_made_for_it(
+    fn report_from_selected_batches_equals_the_full_one(
         seed in any::<u64>(),
         from in 0..40_usize,
         length in 1..40_usize,
@@ -121,7 +121,7 @@ proptest! {
 }
 
 #[test]
-fn batches_without_ends_are_not_made_for_a_report() {
+fn batch_without_exits_is_not_built_for_report() {
     let folder = tempfile::tempdir().expect("a folder");
     let first = World::new(4).tick().1;
     let later = (1..50).map(|number| {
@@ -151,7 +151,7 @@ fn batches_without_ends_are_not_made_for_a_report() {
 
 /// The segment lasts three minutes. A process exits in the second minute.
 #[test]
-fn a_report_has_the_processes_that_ended_in_minutes_that_are_not_read() {
+fn report_includes_exits_in_skipped_minutes() {
     let folder = tempfile::tempdir().expect("a folder");
     let mut batch = World::new(4).tick().1;
     batch.exited.clear();
@@ -196,7 +196,7 @@ fn a_report_has_the_processes_that_ended_in_minutes_that_are_not_read() {
 }
 
 #[test]
-fn where_it_comes_from_is_kept() {
+fn host_and_command_are_kept() {
     let folder = tempfile::tempdir().expect("a folder");
     write(folder.path(), 9, &[World::new(1).tick()]);
     let tape = Tape::open(folder.path()).expect("a tape");
@@ -238,7 +238,7 @@ fn limited(all: &mut [(Vec<Event>, Batch)]) {
 }
 
 #[test]
-fn a_neighbour_that_is_not_accused_live_is_not_accused_of_a_recording() {
+fn neighbour_not_blamed_live_is_not_blamed_when_recorded() {
     let folder = tempfile::tempdir().expect("a folder");
     let mut world = World::new(11);
     let mut all: Vec<_> = (0..40).map(|_| world.tick()).collect();

@@ -72,7 +72,7 @@ fn numbers(tape: &Tape, part: &Stretch) -> ((u64, u64), Vec<u64>) {
 }
 
 #[test]
-fn a_part_is_as_long_as_the_clock_says_that_nobody_sets() {
+fn part_length_ignores_wall_clock_changes() {
     let ticks = ticks();
     for segment_s in [7, 300] {
         let (_folder, tape, span) = recorded(segment_s);
@@ -99,7 +99,7 @@ fn a_part_is_as_long_as_the_clock_says_that_nobody_sets() {
 }
 
 #[test]
-fn a_part_before_the_end_is_counted_by_the_same_clock() {
+fn part_before_the_end_ignores_wall_clock_changes() {
     let (_folder, tape, span) = recorded(30);
     for back in 0..120 {
         let part = |length| tape.part_before_end(&span, back * SECOND_NS, length);
@@ -114,7 +114,7 @@ fn a_part_before_the_end_is_counted_by_the_same_clock() {
 }
 
 #[test]
-fn a_time_that_never_was_is_the_moment_at_which_the_clock_was_set_ahead() {
+fn skipped_time_maps_to_the_forward_clock_step() {
     let (_folder, tape, span) = recorded(300);
     let between = (1_790_000_000 + 1000) * SECOND_NS;
     let part = tape.part(&span, between, 10 * SECOND_NS);
@@ -123,7 +123,7 @@ fn a_time_that_never_was_is_the_moment_at_which_the_clock_was_set_ahead() {
 }
 
 #[test]
-fn a_time_that_was_there_twice_is_known() {
+fn repeated_times_are_counted() {
     let (_folder, tape, span) = recorded(30);
     let shown = |second: u64| tape.times_shown(&span, (1_790_000_000 + second) * SECOND_NS);
     let cases = [
@@ -141,7 +141,7 @@ fn a_time_that_was_there_twice_is_known() {
 }
 
 #[test]
-fn a_part_is_found_although_some_of_its_clocks_cannot_be_read() {
+fn part_is_found_despite_unreadable_clocks() {
     let (folder, _, _) = recorded(20);
     let segments = crate::folder::segments(folder.path()).expect("a folder");
     std::fs::write(segments[2].join("node.arrows"), "").expect("room");

@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn a_prefix_ends_without_a_slash() {
+    fn trailing_slashes_of_a_prefix_are_removed() {
         let cases: [(&str, &[u8]); 4] = [
             ("/", b""),
             ("/var/log", b"/var/log"),
@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn a_prefix_that_cannot_be_compared_is_refused() {
+    fn relative_and_long_prefixes_are_refused() {
         for prefix in ["var/log", &format!("/{}", "x".repeat(255))] {
             assert!(bytes(Some(prefix)).is_err(), "{prefix}");
         }

@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn a_record_is_read_and_its_padding_is_not() {
+    fn record_is_parsed_without_its_padding() {
         let bytes = opened(3, types::path_mark::PATH_DELETED, b"/\n\xff\0\0\0\0\0");
         let read = parse(&bytes).expect("a record");
         let process = read.process.expect("a process");
@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn a_change_has_its_paths() {
+    fn file_change_has_its_paths() {
         use types::event_kind as kinds;
         let second = || FilePath {
             bytes: b"/cd".to_vec(),

@@ -50,7 +50,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_name_is_read_to_its_end_and_no_further() {
+    fn dns_name_is_parsed_up_to_its_end() {
         let cases: [(&[u8], &[u8], u16, bool); 8] = [
             (
                 b"\x03www\x07example\x03org\0\0\x1c\0\x01",
@@ -79,7 +79,7 @@ mod tests {
     }
 
     #[test]
-    fn any_bytes_are_read() {
+    fn arbitrary_bytes_are_parsed_without_panic() {
         // Tests every length of a first label, with too few and with enough bytes.
         for first in 0..=u8::MAX {
             for length in [0, 5, 259] {

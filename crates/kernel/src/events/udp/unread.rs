@@ -90,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn a_question_that_waits_alone_is_answered_by_a_packet_after_it() {
+    fn single_question_is_answered_by_a_later_packet() {
         let mut unread = Unread::default();
         unread.note(ends(1), 20);
         assert!(unread.take_more());
@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn of_two_questions_none_is_ended_before_the_second_packet() {
+    fn two_questions_end_only_with_the_second_packet() {
         let mut unread = Unread::default();
         let waiting = || vec![(ends(1), 10, "A"), (ends(1), 11, "AAAA")];
         unread.note(ends(1), 20);

@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_line_says_what_is_to_be_done() {
+    fn last_line_says_what_to_fix() {
         use FeatureState::{Degraded, Off, On};
         let pmu = "on a virtual machine, ask the provider for a type with a PMU";
         let mut features = vec![

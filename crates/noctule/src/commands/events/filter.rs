@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn what_comes_after_the_end_of_a_process_is_still_its_own() {
+    fn late_events_belong_to_the_ended_process() {
         let mut tree = Tree::from(HashSet::from([id(5, 1)]));
         // Represents the end of a connection.
         let close = What::ProcessSignal {
@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn a_path_is_below_a_folder_by_whole_names() {
+    fn path_prefix_matches_whole_names() {
         let below = |prefix: &str, path: &str, truncated| {
             let scope = Scope {
                 path: Some(Path::new(prefix).to_owned()),

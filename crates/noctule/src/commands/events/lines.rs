@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn columns_stand_below_their_names() {
+    fn columns_are_aligned_with_their_names() {
         let lines = EventLines::new(Paint::none());
         let head = lines.head();
         let at = head.find("what").expect("a column");
@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_too_long_is_cut_where_it_says_least() {
+    fn long_text_is_cut_at_its_least_informative_part() {
         assert_eq!(shorten("/a/b/c", 6), "/a/b/c");
         assert_eq!(shorten("/a/b/c/d", 6), "/a/…/d");
         assert_eq!(shorten("name.service", 6), "nam…ce");

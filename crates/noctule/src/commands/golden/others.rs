@@ -189,7 +189,7 @@ fn changed(paint: Paint) -> String {
 }
 
 #[test]
-fn other_answers_are_as_they_were() {
+fn other_answers_match_the_golden_files() {
     let drawn = |paint| {
         [
             ("doctor", doctor(paint)),

@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn a_page_that_was_not_sent_is_not_seen() {
+    fn unsent_page_does_not_count_as_seen() {
         let (scrapers, scraper) = (Scrapers::default(), scraper("a", 1));
         assert_eq!(scrape(&scrapers, &scraper, 1, 5), since(1));
         let cut = |seconds: u64| scrapers.look(&scraper, SECOND, seconds * SECOND);
@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn each_scraper_has_looks_of_its_own() {
+    fn each_scraper_is_tracked_separately() {
         let scrapers = Scrapers::default();
         let look = |name, seconds: u64| scrape(&scrapers, &scraper(name, 1), 1, seconds);
         assert_eq!(look("a", 5), since(1), "it has waited for the agent");
@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn a_flood_from_one_address_takes_no_place_of_others() {
+    fn flood_from_one_address_displaces_no_others() {
         let scrapers = Scrapers::default();
         let look = |name: &str, address, seconds: u64| {
             scrape(&scrapers, &scraper(name, address), 0, seconds)
@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn of_one_address_a_scraper_that_came_again_keeps_its_place() {
+    fn returning_scraper_of_a_flooding_address_keeps_its_place() {
         let scrapers = Scrapers::default();
         let look = |name: &str, seconds: u64| scrape(&scrapers, &scraper(name, 1), 0, seconds);
         look("regular", 1);

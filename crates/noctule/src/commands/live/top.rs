@@ -267,7 +267,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_had_a_cpu_in_a_batch_that_was_not_taken_is_in_the_next() {
+    fn holders_of_a_skipped_batch_are_in_the_next() {
         let batch = |group, ns| Batch {
             cpus: vec![CpuRow {
                 holders: vec![(Group::Cgroup(CgroupId(group)), ns)],
@@ -292,7 +292,7 @@ mod tests {
     }
 
     #[test]
-    fn a_screen_that_takes_nothing_costs_no_memory() {
+    fn stalled_screen_uses_bounded_memory() {
         let batch = || Batch {
             exited: vec![ProcessRow::default(); 8_192],
             ..Batch::default()

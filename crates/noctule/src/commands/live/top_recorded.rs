@@ -244,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn names_and_processes_of_every_batch_are_there_where_the_clock_was_set_back() {
+    fn names_are_found_despite_a_clock_set_back() {
         let folder = tempfile::tempdir().expect("a folder");
         let recorder = recorder(folder.path());
         let hour = 3_600_000_000_000;
@@ -286,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn the_end_of_a_recording_is_near_its_end_although_it_cannot_be_read() {
+    fn unreadable_end_falls_back_to_an_earlier_batch() {
         let folder = tempfile::tempdir().expect("a folder");
         let recorder = recorder(folder.path());
         let second = 1_000_000_000;

@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn a_group_that_waited_sees_who_used_its_disk() {
+    fn waiting_group_lists_the_users_of_its_disk() {
         let users = [
             (DiskUser::Cgroup(OWN), used(400, 250, 2000)),
             (DiskUser::Cgroup(OTHER), used(600, 700, 0)),
@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn figures_that_are_unknown_are_not_shown_as_zero() {
+    fn unknown_figures_are_not_shown_as_zero() {
         let own = [(DiskUser::Cgroup(OWN), used(400, 250, 0))];
         assert_eq!(
             lines(600 * MS, None, &own),

@@ -151,7 +151,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_group_gives_way_by_its_own_setting_or_one_above_that_does_not_hold_the_rival() {
+    fn idle_group_setting_must_not_include_the_rival() {
         let root = tempfile::tempdir().expect("a folder of our own");
         for (group, idle) in [("a", "1"), ("a/b", "0"), ("a/c", "1"), ("d", "0")] {
             let folder = root.path().join(group);

@@ -283,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn a_unit_is_found_with_and_without_its_suffix_and_a_group_by_its_path() {
+    fn unit_is_found_with_or_without_its_suffix() {
         let nginx = owner("/system.slice/nginx.service", Some("nginx.service"));
         let cases = [
             ("nginx", vec![Level::Unit]),
@@ -297,7 +297,7 @@ mod tests {
     }
 
     #[test]
-    fn a_fragment_of_a_name_is_enough_if_only_one_group_has_it() {
+    fn unique_fragment_of_a_name_is_enough() {
         let owners = [
             owner("/system.slice/nginx.service", Some("nginx.service")),
             owner("/system.slice/nginx.service/workers", Some("nginx.service")),
@@ -318,7 +318,7 @@ mod tests {
     }
 
     #[test]
-    fn the_nearest_name_stands_first() {
+    fn closest_name_is_listed_first() {
         let owners = [
             owner("/system.slice/nginx.service", Some("nginx.service")),
             owner("/batch/reindex", None),

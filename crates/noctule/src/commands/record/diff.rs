@@ -370,7 +370,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_an_answer_is_about_is_said_where_a_command_was_recorded() {
+    fn diff_states_which_commands_were_recorded() {
         let (none, make, ls) = (
             Vec::new(),
             vec!["make".into(), "-j8".into()],

@@ -375,7 +375,7 @@ mod tests {
     }
 
     #[test]
-    fn columns_are_the_usual_ones_those_named_or_both() {
+    fn columns_are_the_default_the_named_or_both() {
         let cases: [(&[&str], &str); 4] = [
             (&[], "unit  CPU%\nb        1\nnone     -\na        2\n"),
             (
@@ -398,7 +398,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_are_sorted_down_and_names_up() {
+    fn numbers_sort_descending_and_names_ascending() {
         let first = |sort| {
             let choice = choice(&["name"], Some(sort), Level::Unit).expect("it is there");
             drawn(&choice).replace("unit\n", "").replace('\n', " ")
@@ -409,7 +409,7 @@ mod tests {
     }
 
     #[test]
-    fn what_there_is_not_is_answered_by_the_nearest() {
+    fn unknown_column_suggests_the_closest() {
         let cases: [(&[&str], Level, &str); 3] = [
             (
                 &["cpuu"],

@@ -308,7 +308,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn steal_that_the_kernel_includes_elsewhere_is_no_part_of_the_rest() {
+    fn steal_included_elsewhere_is_not_in_the_remainder() {
         let words = |steal_ns, steal_included_ns| {
             let node = |seconds: u64| Node {
                 cpus: 2,
@@ -339,7 +339,7 @@ mod tests {
     }
 
     #[test]
-    fn the_time_of_processes_that_are_not_seen_is_not_called_interrupts_alone() {
+    fn time_of_unseen_processes_is_not_called_interrupts() {
         let hidden = "s processes outside this pid namespace, interrupts and steal (";
         for outside_unseen in [false, true] {
             let mut window = ReportBuilder::new(Batch::default());
@@ -358,7 +358,7 @@ mod tests {
     /// Examples in the README are copied from a terminal. This test finds examples that are out of
     /// date.
     #[test]
-    fn the_readme_shows_columns_that_exist() {
+    fn readme_shows_only_existing_columns() {
         let page = include_str!("../../../../../README.md");
         let heads: Vec<&str> = page.lines().filter(|l| l.contains(" CPU% ")).collect();
         assert!(!heads.is_empty(), "README.md has no example of stat");

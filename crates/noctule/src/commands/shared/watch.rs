@@ -394,7 +394,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_recording_lacks_is_no_reason_to_give_no_answer() {
+    fn incomplete_recording_changes_only_a_successful_status() {
         let lacks = || Err(anyhow::anyhow!("it lacks 3 batches"));
         assert_eq!(status(Ok(()), exit::DONE), exit::DONE);
         assert_eq!(status(Ok(()), 7), 7);

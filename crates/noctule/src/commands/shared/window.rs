@@ -561,7 +561,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_not_recorded_is_refused() {
+    fn unrecorded_processes_are_refused() {
         let folder = tempfile::tempdir().expect("a folder");
         let folder = folder.path();
         recorded(folder);
@@ -580,7 +580,7 @@ mod tests {
     }
 
     #[test]
-    fn where_all_kinds_were_off_their_words_are_harmless() {
+    fn reasons_from_a_recording_are_escaped() {
         let first = Batch {
             features: Arc::from([
                 Feature::off(FeatureId::TcpEvents, "no \x1b[31mhook"),
@@ -601,7 +601,7 @@ mod tests {
     }
 
     #[test]
-    fn where_a_window_begins_in_a_damage_that_is_said() {
+    fn window_starting_in_damage_reports_it() {
         let folder = tempfile::tempdir().expect("a folder");
         recorded_for(folder.path(), 40, 10);
         let segments = fs::read_dir(folder.path()).expect("a folder");
@@ -630,7 +630,7 @@ mod tests {
 
     /// The agent removes the oldest segments during the read.
     #[test]
-    fn an_answer_is_of_what_is_left_where_segments_are_removed() {
+    fn answer_covers_the_segments_that_remain() {
         let folder = tempfile::tempdir().expect("a folder");
         recorded_for(folder.path(), 45, 10);
         let window = Window::of(folder.path(), None, None, Duration::MAX).expect("a recording");
@@ -657,7 +657,7 @@ mod tests {
 
     /// The clock was set back by ten minutes, 20 s before the last batch.
     #[test]
-    fn a_window_is_as_long_as_it_was_where_the_clock_was_set_back() {
+    fn window_length_ignores_a_clock_set_back() {
         let folder = tempfile::tempdir().expect("a folder");
         let recorder = recorder(folder.path(), 300);
         let wall = |tick: u64| 1_790_000_000 + tick - u64::from(tick > 1180) * 600;
@@ -680,7 +680,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wrong_place_is_named_as_it_was_typed() {
+    fn wrong_place_is_quoted_as_typed() {
         let folder = tempfile::tempdir().expect("a folder");
         let folder = folder.path();
         recorded(folder);

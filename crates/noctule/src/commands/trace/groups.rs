@@ -238,7 +238,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_name_that_nothing_has_is_said_once() {
+    fn unmatched_name_is_reported_once() {
         let glob = Glob::parse(b"web*").expect("a pattern");
         let conditions = [
             (

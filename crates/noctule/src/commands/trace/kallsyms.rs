@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn a_list_without_addresses_has_a_reason() {
+    fn hidden_addresses_are_explained() {
         let zeros = "0000000000000000 A fixed_percpu_data\n0000000000000000 T vfs_read\n";
         let shown = "0000000000000000 A fixed_percpu_data\nffffffff81000000 T vfs_read\n";
         let why = |text: &str, restrict| why_hidden(&Functions::parse(text.to_owned()), restrict);

@@ -43,7 +43,7 @@ mod tests {
     use noctule_trace::source::Span;
 
     #[test]
-    fn a_refusal_is_explained_at_the_users_characters() {
+    fn refusal_points_at_the_users_text() {
         let log = "0: (bf) r6 = r1\n1: (61) r7 = *(u32 *)(r6 +4)\n\
                    invalid bpf_context access off=4 size=4\nprocessed 2 insns\n";
         let refused = |log: &str, errno| SessionError::Refused {

@@ -215,7 +215,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn registered_events_have_their_definitions_and_sorts() {
+    fn registered_events_have_definitions_and_kinds() {
         let text = "p:kprobes/open do_sys_openat2 dfd=%di\nr64:mine/back do_sys_openat2\nodd\n\
                     p:mine/file /bin/sh:0x10\nf:fprobes/x vfs_read\ns:synthetic/made u64 lat\n";
         let found = Registered::parse(text);
@@ -238,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn the_nearest_event_is_of_the_nearest_system() {
+    fn closest_event_is_in_the_closest_system() {
         let all = [
             "irq:softirq_entry",
             "sched:sched_stat_wait",

@@ -103,7 +103,7 @@ const TOKEN_EXAMPLES: &[&str] = &[
 ];
 
 #[test]
-fn the_usual_forms_of_secrets_are_replaced() {
+fn common_forms_of_secrets_are_replaced() {
     let mut kept = Vec::new();
     for line in SECRETS {
         let with = |secret: &str| {
@@ -137,7 +137,7 @@ fn the_usual_forms_of_secrets_are_replaced() {
 }
 
 #[test]
-fn a_secret_may_have_any_characters_but_blanks() {
+fn secrets_may_contain_any_characters_but_blanks() {
     let lines: &[&[&str]] = &[
         &["app", "--db-password=Tr0ub&4dor,x;y|z)"],
         &["env", "PGPASSWORD=ab,c'd\"e"],
@@ -157,7 +157,7 @@ fn a_secret_may_have_any_characters_but_blanks() {
 }
 
 #[test]
-fn what_is_around_a_secret_stays() {
+fn text_around_a_secret_stays() {
     let r = "<redacted>";
     let cases: &[(&[&str], &[&str])] = &[
         (
@@ -207,7 +207,7 @@ fn what_is_around_a_secret_stays() {
 }
 
 #[test]
-fn what_is_no_secret_stays() {
+fn arguments_without_secrets_stay() {
     let lines: &[&[&str]] = &[
         &["app", "--password-file", "/run/secrets/db"],
         &["app", "--password-stdin", "user"],

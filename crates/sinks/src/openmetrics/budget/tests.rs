@@ -29,7 +29,7 @@ fn step(table: &mut Table<&'static str>, at: u64, rows: &[(&'static str, u64)]) 
 }
 
 #[test]
-fn first_come_first_served_and_the_rest_is_added_up() {
+fn rows_beyond_the_limit_are_summed() {
     let mut table = Table::new(2, 0);
     assert_eq!(step(&mut table, 1, &[("m", 1), ("n", 2)]), "m=1 n=2");
     let all = [("a", 5), ("m", 1), ("n", 2), ("z", 7)];
@@ -38,7 +38,7 @@ fn first_come_first_served_and_the_rest_is_added_up() {
 }
 
 #[test]
-fn a_free_place_goes_to_a_folded_row_and_no_time_is_counted_twice() {
+fn overflow_row_gets_a_free_place_without_double_counting() {
     let mut table = Table::new(1, 0);
     assert_eq!(step(&mut table, 1, &[("a", 10), ("b", 20)]), "a=10 rest=20");
     assert_eq!(step(&mut table, 2, &[("b", 23)]), "b=3 rest=20");
@@ -47,7 +47,7 @@ fn a_free_place_goes_to_a_folded_row_and_no_time_is_counted_twice() {
 }
 
 #[test]
-fn a_row_that_gets_its_place_late_counts_from_then() {
+fn row_admitted_late_counts_from_then() {
     let mut table = Table::new(1, 0);
     let starts = |table: &mut Table<&'static str>, at| {
         let lines = table.lines(at, &"rest".into(), Measured::NONE, None);
@@ -101,7 +101,7 @@ fn share(table: &mut Table<u32>, at: u64, rows: &[(u32, u64, u64)]) -> String {
 }
 
 #[test]
-fn a_series_that_lost_its_place_goes_on_where_it_was() {
+fn readmitted_series_continues_its_value() {
     let mut table = Table::new(2, 0);
     let mut step = |at: u64, rows: &[(u32, u64, u64)]| {
         table.begin(at * 100);
@@ -122,7 +122,7 @@ fn a_series_that_lost_its_place_goes_on_where_it_was() {
 }
 
 #[test]
-fn a_group_that_has_all_places_gives_some_to_another() {
+fn full_group_gives_places_to_another() {
     let mut table: Table<u32> = Table::new(4, 60);
     let mut step = |at: u64, rows: &[(u32, u64, u64)]| share(&mut table, at, rows);
     // The rows of the flood end immediately. Without balancing they would keep their series for a
@@ -137,7 +137,7 @@ fn a_group_that_has_all_places_gives_some_to_another() {
 }
 
 #[test]
-fn a_name_that_comes_late_gives_the_series_new_labels_once() {
+fn late_name_changes_the_labels_once() {
     let mut table = Table::new(1, 0);
     assert_eq!(step(&mut table, 1, &[("a", 5)]), "a=5");
     table.name(&"a", || None);
@@ -151,7 +151,7 @@ fn a_name_that_comes_late_gives_the_series_new_labels_once() {
 }
 
 #[test]
-fn distributions_are_folded_as_counters_are() {
+fn distributions_overflow_like_counters() {
     let waits = |count| Figures {
         waits: Histogram::from_counts([0, count]),
         ..Figures::default()
@@ -174,7 +174,7 @@ fn distributions_are_folded_as_counters_are() {
 }
 
 #[test]
-fn the_overflow_never_goes_down() {
+fn overflow_never_decreases() {
     let mut table = Table::new(0, 0);
     assert_eq!(step(&mut table, 1, &[("a", 10)]), "rest=10");
     assert_eq!(step(&mut table, 2, &[]), "rest=10");
@@ -191,7 +191,7 @@ fn a_row_stays_for_the_grace_time_with_its_last_figures() {
 }
 
 #[test]
-fn labels_are_taken_once() {
+fn labels_are_requested_once() {
     let mut table = Table::new(9, 0);
     step(&mut table, 1, &[("a", 1)]);
     table.see(&"a", 2, &cpu(2), None);
@@ -202,7 +202,7 @@ fn labels_are_taken_once() {
 }
 
 #[test]
-fn a_waiting_row_takes_no_place_and_keeps_what_it_used() {
+fn waiting_row_takes_no_place_and_loses_no_use() {
     let mut table = Table::new(1, 0);
     table.see(&"a", 1, &cpu(5), None);
     table.sweep(1);
@@ -216,14 +216,14 @@ fn a_waiting_row_takes_no_place_and_keeps_what_it_used() {
 }
 
 #[test]
-fn figures_of_a_zombie_take_nothing_back() {
+fn zombie_figures_do_not_decrease_counters() {
     let mut table = Table::new(1, 100);
     step(&mut table, 1, &[("a", 5), ("a", 9)]);
     assert_eq!(step(&mut table, 2, &[("a", 5)]), "a=9");
 }
 
 #[test]
-fn frequency_is_that_of_the_last_tick_and_absent_for_the_gone() {
+fn frequency_is_of_the_last_tick_and_absent_after_removal() {
     let measured = Measured::from_iter([Counter::CpuTime, Counter::Cycles]);
     let ran = |ns: u64, cycles: u64| {
         let mut figures = cpu(ns);
@@ -246,7 +246,7 @@ fn frequency_is_that_of_the_last_tick_and_absent_for_the_gone() {
 }
 
 #[test]
-fn what_is_open_is_told_as_it_is_and_moves_with_its_row() {
+fn open_sockets_move_with_their_row() {
     let mut table = Table::new(1, 0);
     let mut step = |at: u64, rows: &[(&'static str, u64)]| {
         for (key, connections) in rows {

@@ -142,7 +142,7 @@ fn a_pair_above_the_floor_starts_at_0_and_the_sum_closes() {
 }
 
 #[test]
-fn places_go_to_the_most_blame_and_from_who_is_quiet() {
+fn pairs_with_most_blame_replace_quiet_ones() {
     let mut steps = Steps::new(9, 1);
     let blame = |a, b| [row("v", &[("a", a), ("b", b)])];
     assert_eq!(steps.step(1, &blame(20, 30)), "v<unit:b=0 v<_other=50");
@@ -168,7 +168,7 @@ fn places_go_to_the_most_blame_and_from_who_is_quiet() {
 /// The first connects were already shown. When the pair gets series again, they do not restart at
 /// 0, and the sum is unchanged.
 #[test]
-fn a_destination_that_has_a_place_again_goes_on_from_what_it_had() {
+fn readmitted_destination_continues_its_value() {
     let mut steps: Steps<Destinations> = Steps::new(9, 1);
     let cases = [
         (1, [(80, 7), (81, 3)], ("80=0 _other=0", 0)),
@@ -187,7 +187,7 @@ fn a_destination_that_has_a_place_again_goes_on_from_what_it_had() {
 }
 
 #[test]
-fn a_subject_with_fewer_places_takes_one() {
+fn subject_with_fewer_places_takes_one_from_another() {
     let mut steps = Steps::new(9, 2);
     let rows = |a, b| [row("v", &[("a", a), ("b", b)])];
     let text = "v<unit:a=0 v<unit:b=0 v<_other=50";
@@ -211,7 +211,7 @@ fn a_subject_with_fewer_places_takes_one() {
 }
 
 #[test]
-fn what_is_gone_takes_nothing_back_and_gives_its_place_away() {
+fn removed_pair_frees_its_place_without_a_decrease() {
     let mut steps = Steps::new(9, 1);
     steps.step(1, &[row("v", &[("a", 20)])]);
     let text = steps.step(2, &[row("v", &[("a", 25), ("b", 15)])]);
@@ -254,7 +254,7 @@ impl Counting {
 
 /// Pairs gain and lose series, disappear, and reappear at 0.
 #[test]
-fn each_reader_counts_all_that_pairs_had() {
+fn every_reader_sees_the_full_increase_of_pairs() {
     const SECOND: u64 = 1_000_000_000;
     let mut random = 1_u64;
     let mut below = |most: u64| {

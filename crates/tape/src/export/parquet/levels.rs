@@ -164,7 +164,7 @@ mod tests {
 
     /// Definition levels: 0 is a null list, 1 an empty list, 2 a null item, 3 a number.
     #[test]
-    fn a_list_is_null_or_empty_or_has_items() {
+    fn null_and_empty_lists_have_distinct_levels() {
         let defined = vec![3, 3, 0, 1, 2, 2, 3, 2];
         let repeated = vec![0, 1, 0, 0, 0, 0, 1, 1];
         let expected = (vec![1, 2, 3], defined, repeated);
@@ -176,7 +176,7 @@ mod tests {
 
     /// Required values have no definition level.
     #[test]
-    fn a_list_that_is_always_there_has_a_level_less() {
+    fn required_list_has_one_level_less() {
         let item = Arc::new(Field::new("item", DataType::UInt32, false));
         let offsets = OffsetBuffer::from_lengths([2, 0, 1]);
         let values = Arc::new(UInt32Array::from(vec![1, 2, 3]));
@@ -199,7 +199,7 @@ mod tests {
     /// Repetition levels: 0 starts a row, 1 continues the outer list, and 2 continues the inner
     /// list.
     #[test]
-    fn lists_in_lists_begin_and_go_on() {
+    fn nested_lists_have_repetition_levels() {
         let mut outer = ListBuilder::new(ListBuilder::new(UInt32Builder::new()));
         rows()
             .into_iter()

@@ -124,7 +124,7 @@ fn times() -> [ArrayRef; 2] {
 }
 
 #[test]
-fn each_type_comes_back_in_any_number_of_row_groups() {
+fn every_type_round_trips_in_any_row_groups() {
     let [rows, expected] = times().map(plain);
     // The reported memory size of a slice includes its whole array.
     let size = rows.get_array_memory_size();
@@ -194,7 +194,7 @@ fn nested(rows: &[Option<Vec<Numbers>>]) -> RecordBatch {
 
 proptest! {
     #[test]
-    fn any_lists_come_back_in_any_number_of_row_groups(
+    fn random_lists_round_trip_in_any_row_groups(
         rows in vec(option::of(vec(option::of(vec(option::of(any::<u32>()), 0..4)), 0..4)), 1..40),
         of in 1_usize..12,
         batches in 1_usize..4,

@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn samples_are_in_equal_steps_and_the_last_batch_is_one() {
+    fn samples_have_equal_steps_and_end_with_the_last_batch() {
         let second = Duration::from_secs(1);
         type Case<'a> = (&'a str, Duration, &'a [Vec<u64>], &'a [u64], u64);
         let cases: [Case<'_>; 6] = [

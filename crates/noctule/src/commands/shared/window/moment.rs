@@ -151,7 +151,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn moments_are_as_people_type_them() {
+    fn common_time_formats_are_parsed() {
         let end = moment("2026-11-24T12:00", 0).expect("a moment");
         let hour = 3_600_000_000_000;
         let cases = [
@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn a_time_of_the_day_before_is_known() {
+    fn time_of_the_previous_day_is_recognized() {
         let end = moment("2026-11-24T12:00", 0).expect("a moment");
         let at = |text| moment(text, end).expect("a moment");
         for (text, expected) in [
@@ -247,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn an_hour_that_is_there_twice_or_never_is_the_one_that_was_recorded() {
+    fn ambiguous_hour_is_the_one_that_was_recorded() {
         let unix = |text: &str| utc(text).and_utc().timestamp_nanos_opt().expect("a time") as u64;
         // Typed text, start and end of the recording, and the expected moment.
         let cases = [

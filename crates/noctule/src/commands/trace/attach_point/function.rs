@@ -121,7 +121,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn functions_have_offsets() {
+    fn function_offsets_are_parsed() {
         assert_eq!(with_offset("vfs_read"), Some(("vfs_read", 0)));
         assert_eq!(with_offset("f.isra.0+0x10"), Some(("f.isra.0", 16)));
         for text in ["", "f+", "f+x", "a b", "+4", "f;"] {
@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_function_is_said() {
+    fn invalid_functions_are_reported() {
         let words = |text: &str| probe(text).unwrap_err().to_string();
         assert!(words("kprobe:").contains("such as kprobe:vfs_read"));
         assert!(words("uprobe:/bin/sh").contains("a file and one of its functions"));

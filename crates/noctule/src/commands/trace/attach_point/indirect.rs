@@ -128,7 +128,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lines_of_maps_are_read() {
+    fn lines_of_proc_maps_are_parsed() {
         let line = "7f12a000-7f12c000 r-xp 00001000 fe:01 1234    /usr/lib/a b.so";
         let mapping = Mapping::parse(line).unwrap();
         assert_eq!((mapping.start, mapping.end), (0x7f12_a000, 0x7f12_c000));

@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_events_up_to_the_time_are_taken_whenever_they_come() {
+    fn snapshot_has_the_last_events_before_its_time() {
         let mut held = Held {
             room: 3,
             ..Held::default()

@@ -109,7 +109,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn orders_are_lines() {
+    fn control_commands_are_lines() {
         let read = read("pause\n\ncont a\nstop\nclear a b\nclear\n");
         let named = Some("a".to_owned());
         let expected = [

@@ -147,7 +147,7 @@ mod tests {
     use super::version;
 
     #[test]
-    fn versions_are_the_kernels_code() {
+    fn versions_use_the_kernels_encoding() {
         assert_eq!(version("4.14.0"), Some(0x04_0e_00));
         assert_eq!(version("5.10"), Some(0x05_0a_00));
         assert_eq!(version("4.9.337"), Some(0x04_09_ff));

@@ -240,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn each_family_and_each_metric_stands_in_one_piece() {
+    fn families_and_metrics_are_contiguous() {
         let page = |value: u64, more: &str| {
             format!(
                 "# TYPE a gauge\n# HELP a x\na{{l=\"# {{}} \"}} {value}\na{{l=\"y\"}} {value}\n{more}\
