@@ -17,12 +17,10 @@ tmp=$(mktemp -d)
 trap 'rm -rf "$tmp"' EXIT
 cd "$tmp"
 # What "perf script" prints: one sample on an E-core, then three on P-cores.
-cat >samples.txt <<'EOF'
-app 100/100 [012]    10.000000:     250000 cpu_atom/cycles/P: 
-	    55d0 cleanup+0x10 (/usr/bin/app)
-	    55a0 main+0x10 (/usr/bin/app)
-
-EOF
+{
+    printf 'app 100/100 [012]    10.000000:     250000 cpu_atom/cycles/P: \n'
+    printf '\t    55d0 cleanup+0x10 (/usr/bin/app)\n\t    55a0 main+0x10 (/usr/bin/app)\n\n'
+} >samples.txt
 for time in 10.000250 10.000500 10.000750; do
     printf 'app 100/101 [000]    %s:     990000 cpu_core/cycles/P: \n' "$time"
     printf '\t    55f0 render+0x10 (/usr/bin/app)\n\t    55a0 main+0x10 (/usr/bin/app)\n\n'
