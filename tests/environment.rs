@@ -74,7 +74,7 @@ fn is_virtual() -> bool {
 }
 
 /// Returns the log of loading the programs, with the verifier's reasons.
-fn what_the_kernel_said() -> String {
+fn read_load_log() -> String {
     let config = everything();
     let output = support::noctule(&["doctor", "--log", "debug", "--config", path(&config)]);
     String::from_utf8_lossy(&output.stderr).into_owned()
@@ -107,7 +107,7 @@ fn machine_matches_its_table() {
         wrong.is_empty(),
         "not as the table says:\n{}\n{}",
         wrong.join("\n"),
-        what_the_kernel_said()
+        read_load_log()
     );
 }
 

@@ -77,7 +77,7 @@ fn cycles_and_instructions_match_the_kernel() {
     };
     let agent = Agent::start(&["--interval", "200ms", "--process-metrics"]);
     let before = counted(&agent, pid);
-    load.go_on();
+    load.continue_running();
     load.burn_to(oracle::process_seconds(pid) + 1.0);
     let hertz = Reading::fresh_with(&agent, "it has a frequency", |reading| {
         reading.of_process("cpu_frequency_hertz", pid, &[])

@@ -53,7 +53,7 @@ impl Hist {
             .spawn()
             .expect("the binary can be started");
         let mut this = Self(child);
-        support::wait_until_it_waits(&mut this.0);
+        support::wait_until_attached(&mut this.0);
         this
     }
 
@@ -64,7 +64,7 @@ impl Hist {
         let out = self.0.stdout.as_mut().expect("piped");
         out.read_to_string(&mut text).expect("text");
         assert!(self.0.wait().expect("our child").success(), "{text}");
-        bpf::assert_gone(&held);
+        bpf::wait_until_unloaded(&held);
         text
     }
 

@@ -65,7 +65,7 @@ impl Load {
     /// Starts without waiting for a program, because a classic filter does not appear as one.
     fn start_plain(bytes: &[u8], more: &[&str]) -> Self {
         let mut load = Self::spawn(bytes, more);
-        support::wait_until_it_waits(&mut load.child);
+        support::wait_until_attached(&mut load.child);
         load
     }
 
@@ -93,7 +93,7 @@ impl Load {
         let out = self.child.stdout.as_mut().expect("piped");
         out.read_to_string(&mut text).expect("text");
         assert!(self.child.wait().expect("our child").success(), "{text}");
-        bpf::assert_gone(&held);
+        bpf::wait_until_unloaded(&held);
         assert_nothing_in_tracefs(self.child.id());
         text.lines()
             .map(|line| serde_json::from_str(line).unwrap_or_else(|e| panic!("{line}: {e}")))

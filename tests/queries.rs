@@ -121,7 +121,7 @@ impl Scene {
 
     /// Keeps the scene active while Prometheus runs the queries. Makes connections, some of which
     /// are refused. Triggers the OOM killer once its counter has been scraped.
-    fn go_on(sockets: &mut Load, address: &str, stop: &AtomicBool) {
+    fn keep_active(sockets: &mut Load, address: &str, stop: &AtomicBool) {
         while !stop.load(Ordering::Relaxed) {
             sockets.ask(&format!("short {address} 3"));
             assert_eq!(sockets.ask("connect 127.0.0.1:1"), "error 111");
@@ -387,7 +387,7 @@ fn cookbook_and_dashboard_queries_are_answered() {
     let stop = AtomicBool::new(false);
     thread::scope(|scope| {
         let _stop = StopAtEnd(&stop);
-        scope.spawn(|| Scene::go_on(&mut sockets, &address, &stop));
+        scope.spawn(|| Scene::keep_active(&mut sockets, &address, &stop));
         scene.eat();
         let mut questions = cookbook(&scene);
         questions.extend(recorded(&scene));

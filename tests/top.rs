@@ -66,7 +66,7 @@ fn shows_burner(screen: &str) -> bool {
 }
 
 /// Asserts that every key does what the help says, at any size.
-fn strike_keys(terminal: &Terminal) {
+fn press_keys(terminal: &Terminal) {
     terminal.keys(&["?"]);
     terminal.wait_for("help", |screen| {
         screen.contains("Keys") && !screen.contains("by CPU%")
@@ -120,11 +120,11 @@ fn it_shows_a_busy_process_and_its_keys_work() {
         let screen = top.terminal.wait_for("who burns", shows_burner);
         let lines = screen.trim_end_matches('\n').lines();
         assert!(lines.count() <= usize::from(height), "{screen}");
-        strike_keys(&top.terminal);
+        press_keys(&top.terminal);
         let ids = top.programs();
         top.terminal.keys(&["q"]);
         top.assert_restored();
-        bpf::assert_gone(&ids);
+        bpf::wait_until_unloaded(&ids);
     }
 }
 
@@ -153,7 +153,7 @@ fn a_signal_ends_it_and_restores_the_terminal() {
         let pid = Pid::from_raw(top.terminal.child() as i32).expect("not 0");
         kill_process(pid, signal).expect("our shell's child");
         top.assert_restored();
-        bpf::assert_gone(&ids);
+        bpf::wait_until_unloaded(&ids);
     }
 }
 
@@ -177,7 +177,7 @@ fn it_ends_with_its_terminal() {
         let state = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
         state.is_empty() || state.contains(") Z ")
     });
-    bpf::assert_gone(&ids);
+    bpf::wait_until_unloaded(&ids);
 }
 
 #[test]

@@ -52,7 +52,7 @@ impl Trace {
     fn wait(&mut self, held: &BTreeSet<u32>) -> Vec<String> {
         let lines = self.reader.take().expect("once").join().expect("lines");
         assert!(self.child.wait().expect("our child").success(), "{lines:?}");
-        bpf::assert_gone(held);
+        bpf::wait_until_unloaded(held);
         lines
     }
 

@@ -114,7 +114,7 @@ fn answer_in(file: &NamedTempFile) -> Value {
 }
 
 /// Parses the waits that processes printed from the kernel's accounting, as pid and seconds.
-fn told(output: &Output) -> Vec<(u32, f64)> {
+fn parse_waits(output: &Output) -> Vec<(u32, f64)> {
     let words = load::words(&output.stdout);
     let waited = words.iter().filter_map(|word| word.strip_prefix("waited "));
     let one = |text: &str| {

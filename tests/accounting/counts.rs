@@ -55,7 +55,7 @@ fn pages(agent: &Agent, pid: u32) -> [f64; 2] {
 fn counted(agent: &Agent, load: &mut Load, command: &str) -> [f64; 2] {
     let before = pages(agent, load.pid());
     load.say(command);
-    load.hear();
+    load.next_message();
     let after = pages(agent, load.pid());
     [after[0] - before[0], after[1] - before[1]]
 }

@@ -42,7 +42,7 @@ fn process_older_than_the_agent_counts_only_its_growth() {
         let (before, group_before) = (oracle::process_seconds(load.pid()), group.usage_seconds());
         let switches = oracle::switches(load.pid());
         let agent = agent(RARELY);
-        load.go_on();
+        load.continue_running();
         load.burn_to(1.6);
         load.stop();
         let growth = oracle::process_seconds(load.pid()) - before;
@@ -73,13 +73,13 @@ fn a_killed_process_counts_once_with_all_its_threads() {
         let group = Group::new("killed");
         let first = (!older).then(|| agent(RARELY));
         let mut load = Load::own(&group, "threads");
-        load.hear();
+        load.next_message();
         let mut before = 0.0;
         let agent = first.unwrap_or_else(|| {
             load.stop();
             before = oracle::process_seconds(load.pid());
             let agent = agent(RARELY);
-            load.go_on();
+            load.continue_running();
             agent
         });
         // The threads are on the CPUs when they are killed.
@@ -109,7 +109,7 @@ fn a_killed_process_is_one_row_of_the_window() {
         load.stop();
         let before = oracle::process_seconds(load.pid());
         let window = Window::open("process");
-        load.go_on();
+        load.continue_running();
         load.burn_to(before + 0.5);
         load.kill();
         let used = match reaped {
@@ -144,14 +144,14 @@ fn exec_by_thread_keeps_the_cpu_time() {
             load.stop();
             before = oracle::process_seconds(load.pid());
             let agent = agent(RARELY);
-            load.go_on();
+            load.continue_running();
             agent
         });
         let pid = load.pid();
         let mut last = process(&agent, pid);
         load.burn_to(before + 1.5);
         load.say("exec");
-        assert_eq!(load.hear(), "shell");
+        assert_eq!(load.next_message(), "shell");
         for _ in 0..2 {
             let now = process(&agent, pid);
             assert!(now >= last, "{what}: {now} after {last}");

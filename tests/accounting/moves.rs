@@ -42,7 +42,7 @@ fn a_stopped_process_leaves_its_use_behind() {
             load.stop();
             to.add(load.pid());
             assert_as_accounted(&format!("{name}, move {i}"), &agent, [&first, &second]);
-            load.go_on();
+            load.continue_running();
         }
         load.burn_to(end + 0.4);
         load.stop();
@@ -77,7 +77,7 @@ fn divide(name: &str) {
     // Determines how much the load used before it joined the group.
     load.stop();
     let outside = oracle::process_seconds(load.pid()) - first.usage_seconds();
-    load.go_on();
+    load.continue_running();
     load.burn_to(1.0);
     let before = oracle::process_seconds(load.pid());
     second.add(load.pid());
@@ -105,13 +105,13 @@ fn a_thread_moved_alone_counts_in_its_new_group() {
     first.allow_threads();
     second.allow_threads();
     let mut load = Load::own(&first, "threads");
-    load.hear();
+    load.next_message();
     load.stop();
     let pid = load.pid();
     let moved = oracle::thread_ids(pid).into_iter().find(|id| *id != pid);
     second.add_thread(moved.expect("it has threads"));
     assert_as_accounted("moved", &agent, [&first, &second]);
-    load.go_on();
+    load.continue_running();
     load.burn_to(oracle::process_seconds(pid) + 1.0);
     load.stop();
     assert_as_accounted("stopped", &agent, [&first, &second]);

@@ -40,7 +40,7 @@ fn tour(load: &Load, packages: &BTreeMap<String, usize>) -> BTreeMap<String, f64
     for (id, cpu) in packages.iter().chain(packages) {
         move_to(load, *cpu);
         let before = oracle::process_seconds(load.pid());
-        load.go_on();
+        load.continue_running();
         load.burn_to(before + 0.3);
         load.stop();
         *used.entry(id.clone()).or_insert(0.0) += oracle::process_seconds(load.pid()) - before;
@@ -98,7 +98,7 @@ fn use_of_short_processes_is_reported_by_package() {
         move_to(&load, *cpu);
         let before = group.usage_seconds();
         load.say("go");
-        assert_eq!(load.hear(), "done");
+        assert_eq!(load.next_message(), "done");
         load.kill();
         load.reap();
         used.insert(id.clone(), group.usage_seconds() - before);
@@ -141,10 +141,10 @@ fn time_with_a_busy_sibling_is_reported() {
     let idle = oracle::time_of(second).idle;
     let began = support::now();
     let before = oracle::process_seconds(one.pid());
-    one.go_on();
+    one.continue_running();
     one.burn_to(before + 1.0);
     let both = oracle::process_seconds(other.pid());
-    other.go_on();
+    other.continue_running();
     other.burn_to(both + 1.0);
     other.stop();
     let both = oracle::process_seconds(other.pid()) - both;

@@ -58,7 +58,7 @@ const LEVELS: [&str; 3] = ["process", "cgroup", "container"];
 
 /// Checks that rows, idle time and remainder of a window add up at each level. Returns a message if
 /// the remainder exceeds steal and interrupt time, which belong to no row.
-fn too_much(name: &str) -> Option<String> {
+fn remainder_error(name: &str) -> Option<String> {
     let before = oracle::node_time();
     let windows = LEVELS.map(Window::open);
     thread::sleep(Duration::from_secs(2));
@@ -94,7 +94,7 @@ fn rows_idle_and_remainder_add_up_to_elapsed() {
     for (name, start) in cases {
         let group = Group::new("sums");
         let loads = start(&group);
-        let tries = (0..TRIES).map_while(|_| too_much(name));
+        let tries = (0..TRIES).map_while(|_| remainder_error(name));
         let remainders: Vec<String> = tries.collect();
         assert!(remainders.len() < TRIES, "{name}: {remainders:?}");
         drop(loads);

@@ -34,7 +34,7 @@ fn table_of_thousands_of_rows_is_read_completely() {
     let agent = agent("1s");
     let (maker, parent) = (Group::new("maker"), Group::new("thousands"));
     let mut load = groups(&maker, &parent);
-    assert_eq!(load.hear(), "made");
+    assert_eq!(load.next_message(), "made");
     let rows = |reading: &Reading| {
         let entries = reading.value("noctule_self_map_entries", &[("map", "settled")]);
         entries.expect("it is told") as usize

@@ -77,7 +77,7 @@ fn totals_equal_the_kernels_while_stopped_and_at_the_end() {
             Program::Own(name) => Load::own(&group, name),
         };
         let ended: f64 = if case.threads_end {
-            load.hear().parse().expect("a number")
+            load.next_message().parse().expect("a number")
         } else {
             0.0
         };
@@ -91,13 +91,13 @@ fn totals_equal_the_kernels_while_stopped_and_at_the_end() {
 }
 
 /// The figures that noctule reports for a load and its group.
-struct Said {
+struct ReportedTotals {
     seconds: f64,
     group_seconds: f64,
     switches: [f64; 2],
 }
 
-impl Said {
+impl ReportedTotals {
     fn of(agent: &Agent, pid: u32, group: &Group) -> Self {
         Reading::fresh_with(agent, "the load is listed", |reading| {
             let switches =
@@ -118,7 +118,7 @@ impl Said {
 fn stopped(agent: &Agent, case: &Case, group: &Group, load: &Load, ended: f64) {
     let name = case.name;
     let pid = load.pid();
-    let said = Said::of(agent, pid, group);
+    let said = ReportedTotals::of(agent, pid, group);
     assert_exact(name, said.seconds, oracle::process_seconds(pid));
     let schedstat = oracle::schedstat_seconds(pid) + ended;
     assert_exact(&format!("{name}: schedstat"), said.seconds, schedstat);
@@ -138,7 +138,7 @@ fn stopped(agent: &Agent, case: &Case, group: &Group, load: &Load, ended: f64) {
 fn at_the_end(agent: &Agent, case: &Case, group: &Group, load: &mut Load) {
     let name = case.name;
     let pid = load.pid();
-    let zombie = Said::of(agent, pid, group);
+    let zombie = ReportedTotals::of(agent, pid, group);
     assert_exact(
         &format!("{name}: zombie"),
         zombie.seconds,
@@ -147,7 +147,7 @@ fn at_the_end(agent: &Agent, case: &Case, group: &Group, load: &mut Load) {
     let reaped = load.reap();
     // The final figures of a process with several threads arrive when the kernel frees its leader.
     for _ in 0..3 {
-        let said = Said::of(agent, pid, group);
+        let said = ReportedTotals::of(agent, pid, group);
         assert_exact(&format!("{name}: reaped"), said.seconds, reaped);
         assert_exact(
             &format!("{name}: group at the end"),

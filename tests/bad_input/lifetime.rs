@@ -149,7 +149,7 @@ fn signal_under_load_ends_it_cleanly() {
             code = agent.end().code();
         });
         assert_eq!(code, Some(0));
-        bpf::assert_gone(&ids);
+        bpf::wait_until_unloaded(&ids);
     }
 }
 
@@ -161,7 +161,7 @@ fn kill_leaves_nothing_attached_or_pinned() {
     assert_eq!(pinned(), before, "it pins nothing while it runs");
     signal(&child, Signal::KILL);
     wait_for_end(&mut child);
-    bpf::assert_gone(&ids);
+    bpf::wait_until_unloaded(&ids);
     bpf::assert_no_orphans();
     assert_eq!(pinned(), before);
 }
@@ -177,7 +177,7 @@ fn a_signal_ends_the_window_of_stat_and_the_answer_is_printed() {
     let window = answer["window_seconds"].as_f64().expect("a number");
     assert!(window > 0.0 && window < 3600.0, "{window}");
     assert!(!answer["rows"].as_array().expect("rows").is_empty());
-    bpf::assert_gone(&ids);
+    bpf::wait_until_unloaded(&ids);
 }
 
 #[test]
@@ -192,5 +192,5 @@ fn a_signal_ends_the_command_of_stat_too() {
     assert_eq!(wait_for_end(&mut child).code(), Some(143));
     let text = fs::read_to_string(&report).expect("the report");
     assert_says(&text, &["sleep", "(exited)"]);
-    bpf::assert_gone(&ids);
+    bpf::wait_until_unloaded(&ids);
 }

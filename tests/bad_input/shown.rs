@@ -11,7 +11,7 @@ use super::{NOCTULE, ended, support, verdicts};
 
 const COMMANDS: &[&str] = &["run", "stat", "top", "doctor", "completions", "man"];
 
-fn said(args: &[&str]) -> String {
+fn stdout_of(args: &[&str]) -> String {
     let output = ended(Command::new(NOCTULE).args(args));
     assert!(output.status.success(), "{args:?}: {}", output.status);
     String::from_utf8(output.stdout).expect("UTF-8")
@@ -21,7 +21,7 @@ fn said(args: &[&str]) -> String {
 fn completions_include_every_command_and_option() {
     let _machine = support::shared();
     for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
-        let script = said(&["completions", shell]);
+        let script = stdout_of(&["completions", shell]);
         for word in COMMANDS
             .iter()
             .chain(&["by", "json", "interval", "process-metrics"])
@@ -42,7 +42,7 @@ fn completions_include_every_command_and_option() {
 fn manual_pages_are_valid() {
     let _machine = support::shared();
     let folder = tempfile::tempdir().expect("a folder");
-    said(&["man", folder.path().to_str().expect("UTF-8")]);
+    stdout_of(&["man", folder.path().to_str().expect("UTF-8")]);
     let page = |name: &str| {
         let file = folder.path().join(format!("{name}.1"));
         fs::read_to_string(&file).unwrap_or_else(|e| panic!("{}: {e}", file.display()))
@@ -54,7 +54,7 @@ fn manual_pages_are_valid() {
             assert!(text.contains(part), "{name}: no {part}");
         }
     }
-    assert_eq!(said(&["man"]), page("noctule"));
+    assert_eq!(stdout_of(&["man"]), page("noctule"));
 }
 
 #[test]

@@ -82,13 +82,13 @@ fn stat_counts_events_as_the_kernel_does() {
     // This connection stays open and has to retransmit some segments.
     client.ask(&format!("connect {address}"));
     server.ask("accept");
-    link.lose_to(Link::FAR);
+    link.drop_packets_to(Link::FAR);
     client.say("send 50");
     let sent_again = link.near.retransmits();
     support::wait_until("it is sent again", || link.near.retransmits() > sent_again);
-    link.mend();
+    link.restore();
     assert_eq!(server.ask("receive 50"), "50");
-    assert_eq!(client.hear(), "50");
+    assert_eq!(client.next_message(), "50");
     let script = "for i in 1 2 3 4 5 6 7; do ( : ); done; ( exit 3 ); ( exit 3 ); \
                   sh -c 'kill -KILL $$'; :";
     let mut shell = Load::shell(&clients, script);

@@ -98,8 +98,8 @@ fn opens_by_io_uring_belong_to_the_process() {
             let opened = ring.open(&path, flags, by);
             assert_eq!(opened.is_err(), error.is_some(), "{name}: {opened:?}");
             told += 1;
-            support::wait_until("it is reported", || stream.told().len() >= told);
-            let all = stream.told();
+            support::wait_until("it is reported", || stream.events_so_far().len() >= told);
+            let all = stream.events_so_far();
             assert_eq!(all.len(), told, "one for each: {all:#?}");
             let event = &all[told - 1];
             assert!(is(event, "file.open", std::process::id()), "{event}");

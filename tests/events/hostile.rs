@@ -13,7 +13,7 @@ use super::support::stream::{Stream, is};
 use super::support::{self, NOCTULE};
 
 /// Returns a name in its JSON form: invalid UTF-8 is `\xNN`, and a backslash is doubled.
-fn told(name: &[u8]) -> String {
+fn json_form(name: &[u8]) -> String {
     let chunk = |chunk: std::str::Utf8Chunk<'_>| {
         let invalid = chunk.invalid().iter().map(|byte| format!("\\x{byte:02x}"));
         chunk.valid().replace('\\', "\\\\") + &invalid.collect::<String>()
@@ -71,10 +71,14 @@ fn hostile_arguments_are_reported_exactly_and_escaped() {
         let id = child.id();
         child.wait().expect("our own child");
         let exec = stream.wait_for("it was executed", |e| is(e, "process.exec", id));
-        let path = told(program.as_os_str().as_bytes());
+        let path = json_form(program.as_os_str().as_bytes());
         assert_eq!(exec["process.executable.path"], path, "{exec}");
         let mut expected = vec![path];
-        expected.extend(arguments.iter().map(|argument| told(argument.as_bytes())));
+        expected.extend(
+            arguments
+                .iter()
+                .map(|argument| json_form(argument.as_bytes())),
+        );
         assert_eq!(exec["process.command_args"], serde_json::json!(expected));
         assert_eq!(exec["process.command_args.truncated"], false);
         let end = stream.wait_for("it has ended", |e| is(e, "process.exit", id));
@@ -115,7 +119,7 @@ fn hostile_paths_are_reported_exactly_and_escaped() {
         fs::write(&file, "x").expect("a file");
         fs::write(&missing, "x").expect_err("no such folder");
         for (path, error) in [(file, None), (missing, Some("ENOENT"))] {
-            let path = told(path.as_os_str().as_bytes());
+            let path = json_form(path.as_os_str().as_bytes());
             let open = stream.wait_for(&path, |e| e["file.path"] == path.as_str());
             assert_eq!(open["error.type"].as_str(), error, "{open}");
         }

@@ -38,7 +38,7 @@ fn reused_pid_is_not_its_earlier_owner() {
     let mut command = groups[0].command("/bin/bash");
     command.args(["-c", &format!("echo 'load: ready'; {script}")]);
     let mut first = Load::of(&mut command);
-    let heir: u32 = first.hear().parse().expect("a pid");
+    let heir: u32 = first.next_message().parse().expect("a pid");
     let pid = first.pid();
     server.ask("accept");
     let followed = Stream::start(&["--kind", "process,tcp", "--pid", &pid.to_string()]);

@@ -295,7 +295,7 @@ fn cpu_time_of_threads_that_end_together_is_whole_or_absent() {
     for _ in 0..COUNT {
         let mut load = Load::own(&group, "threads");
         let id = load.pid();
-        load.hear();
+        load.next_message();
         load.kill();
         let used = load.reap();
         // On a machine that starts thousands of processes, another one may have had the pid since
@@ -368,7 +368,7 @@ fn parent_is_the_waiting_process() {
     let group = Group::new("sibling");
     let stream = Stream::start(&["--kind", "process"]);
     let mut load = Load::own(&group, "sibling");
-    let sibling: u32 = load.hear().parse().expect("a pid");
+    let sibling: u32 = load.next_message().parse().expect("a pid");
     let start = stream.wait_for("it starts", |e| is(e, "process.start", sibling));
     support::oracle::reap(sibling);
     assert_eq!(start["process.parent_pid"], std::process::id(), "{start}");
@@ -555,7 +555,7 @@ fn a_failed_execveat_has_the_descriptor_and_the_thread() {
     let group = Group::new("exec-at");
     let stream = Stream::start(&["--kind", "process", "--failures"]);
     let mut load = Load::own(&group, "exec-at");
-    let descriptor = load.hear();
+    let descriptor = load.next_message();
     for (path, error) in [
         (format!("/dev/fd/{descriptor}/no-such-name"), "ENOENT"),
         (format!("/dev/fd/{descriptor}"), "EACCES"),

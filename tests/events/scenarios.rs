@@ -29,7 +29,7 @@ fn the_whole_machine_runs_out_of_memory() {
     other.say(&megabytes.to_string());
     // On a slow machine, the kernel may free the first process's memory too late for the second
     // process.
-    let both = other.last_words().is_none();
+    let both = other.try_next_message().is_none();
     victim.wait_for_end();
     victim.reap();
     if both {
@@ -81,7 +81,7 @@ fn retransmits_on_a_lossy_link_are_reported() {
     link.lose_percent(30);
     server.say("send 1000000");
     assert_eq!(client.ask("receive 1000000"), "1000000");
-    assert_eq!(server.hear(), "1000000");
+    assert_eq!(server.next_message(), "1000000");
     link.lose_percent(0);
     end(&mut client);
     end(&mut server);

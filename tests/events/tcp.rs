@@ -102,14 +102,14 @@ fn a_handshake_that_was_not_timed_leaves_no_round_trip_time() {
         let address = server.ask(&format!("listen {}:0", Link::NEAR));
         let before = link.near.tcp("OutSegs");
         if is_answer_lost {
-            link.lose_to(Link::FAR);
+            link.drop_packets_to(Link::FAR);
         }
         client.say(&format!("connect {address}"));
         if is_answer_lost {
             support::wait_until("it answers", || link.near.tcp("OutSegs") > before);
-            link.mend();
+            link.restore();
         }
-        client.hear();
+        client.next_message();
         server.ask("accept");
         end(&mut client);
         end(&mut server);
@@ -340,7 +340,7 @@ fn inherited_socket_is_closed_by_its_last_owner() {
     command.args(["-c", &format!("echo 'load: ready'; {script}")]);
     let mut shell = Load::of(&mut command);
     let id = shell.pid();
-    assert_eq!(shell.hear(), "gone");
+    assert_eq!(shell.next_message(), "gone");
     server.ask("accept");
     stream.wait_for("it connects", |e| is(e, "tcp.connect", id));
     assert_eq!(
@@ -360,7 +360,7 @@ fn inherited_socket_is_closed_by_its_last_owner() {
 /// stream. The stream then reports how many records were lost. Each record has at least one
 /// segment, possibly of another process.
 #[track_caller]
-fn assert_all_told(stream: &Stream, told: u64, kernel: u64) {
+fn assert_all_reported(stream: &Stream, told: u64, kernel: u64) {
     // The filter accepts events of all processes, because an event can lack its process or name
     // another one.
     let again = |e: &Value| e["event.name"] == "tcp.retransmit";
@@ -383,13 +383,13 @@ fn retransmits_match_the_kernel_count() {
     near.ask(&format!("connect {address}"));
     far.ask("accept");
     let before = link.near.retransmits();
-    link.lose_to(Link::FAR);
+    link.drop_packets_to(Link::FAR);
     // The load may have to wait for room until the link is repaired.
     near.say("send 100000");
     support::wait_until("it is sent again", || link.near.retransmits() > before + 2);
-    link.mend();
+    link.restore();
     assert_eq!(far.ask("receive 100000"), "100000");
-    assert_eq!(near.hear(), "100000");
+    assert_eq!(near.next_message(), "100000");
     // Adds a segment that is never acknowledged: a connection request.
     link.near.set("ipv4/tcp_syn_retries", "2");
     near.ask(&format!("connect {}:9", Link::SILENT));
@@ -404,7 +404,7 @@ fn retransmits_match_the_kernel_count() {
     let kernel = link.near.retransmits() - before;
     let told = stream.of(|e| is(e, "tcp.retransmit", id));
     let sum: u64 = told.iter().map(|event| number(event, "tcp.segments")).sum();
-    assert_all_told(&stream, sum, kernel);
+    assert_all_reported(&stream, sum, kernel);
     assert!(
         told.iter()
             .any(|e| e["network.peer.address"] == Link::SILENT),
@@ -446,7 +446,7 @@ fn locally_dropped_segments_are_marked_as_failed() {
     far.ask("accept");
     far.say(&format!("receive {BYTES}"));
     assert_eq!(near.ask(&format!("send {BYTES}")), BYTES.to_string());
-    assert_eq!(far.hear(), BYTES.to_string());
+    assert_eq!(far.next_message(), BYTES.to_string());
     end(&mut near);
     end(&mut far);
     let close = stream.wait_for("it is closed", |e| is(e, "tcp.close", id));
@@ -456,7 +456,7 @@ fn locally_dropped_segments_are_marked_as_failed() {
     assert!(kernel > 0, "the queue was never full");
     let told = stream.of(|e| is(e, "tcp.retransmit", id));
     let sum = |key: &str| -> u64 { told.iter().filter_map(|e| e[key].as_u64()).sum() };
-    assert_all_told(&stream, sum("tcp.segments"), kernel);
+    assert_all_reported(&stream, sum("tcp.segments"), kernel);
     let told_failed = sum("tcp.segments_failed");
     if told_failed != failed {
         // The result of an attempt that no program saw is unknown.
@@ -520,7 +520,7 @@ fn a_gigabyte_by_sendfile_is_counted_to_the_byte() {
     let path = file.path().to_str().expect("in UTF-8");
     assert_eq!(client.ask(&format!("sendfile {path}")), SIZE.to_string());
     client.ask("finish");
-    assert_eq!(server.hear(), SIZE.to_string());
+    assert_eq!(server.next_message(), SIZE.to_string());
     end(&mut client);
     end(&mut server);
     let sent = stream.wait_for("it is closed", |e| is(e, "tcp.close", c));

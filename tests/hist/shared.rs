@@ -232,7 +232,7 @@ fn a_table_is_paused_continued_and_cleared() {
         support::wait_until("the order is read", || {
             rustix::io::ioctl_fionread(&orders).expect("a FIFO") == 0
         });
-        support::wait_until_it_waits(&mut hist.0);
+        support::wait_until_attached(&mut hist.0);
     };
     getppid(11);
     order("cont");

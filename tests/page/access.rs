@@ -20,7 +20,7 @@ const WIDTHS: [u32; 3] = [390, 1400, 2560];
 fn assert_open_to_all(browser: &Browser, view: &str) {
     for theme in ["light", "dark"] {
         for width in WIDTHS {
-            browser.look(width, 1000, theme);
+            browser.set_appearance(width, 1000, theme);
             // The page is redrawn with the next frames.
             let fits = "return document.documentElement.scrollWidth <= innerWidth";
             support::wait_until(&format!("{view} fits into {width} pixels"), || {

@@ -11,7 +11,7 @@ use crate::support::load::Load;
 use crate::support::{self, noctule};
 
 /// Opens a browser while a load runs on the last CPU.
-fn look(agent: &Agent, address: &str) -> Browser {
+fn open_page(agent: &Agent, address: &str) -> Browser {
     affinity::without_cpu(affinity::last_cpu(), || open(agent, address))
 }
 
@@ -35,7 +35,7 @@ fn throttled_group_is_named_with_advice() {
     let _machine = support::alone();
     needs!("wait_throttle");
     let agent = agent();
-    let browser = look(&agent, "");
+    let browser = open_page(&agent, "");
     let group = Group::new("quota").heavy();
     group.limit(0.2);
     let _load = Load::own(&group, "spin 1");

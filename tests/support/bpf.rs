@@ -104,7 +104,7 @@ pub(crate) fn verified(ids: &BTreeSet<u32>) -> BTreeMap<String, u32> {
 /// Waits until none of these programs is loaded. The kernel frees a program shortly after its last
 /// user closed it.
 #[track_caller]
-pub(crate) fn assert_gone(ids: &BTreeSet<u32>) {
+pub(crate) fn wait_until_unloaded(ids: &BTreeSet<u32>) {
     let ours = |(id, _): &(u32, String)| ids.contains(id);
     wait_for_none("programs are still loaded", || {
         loaded().into_iter().filter(ours).collect()

@@ -122,7 +122,7 @@ impl Browser {
     }
 
     /// Sets the size of the window, and the theme: `light` or `dark`.
-    pub(crate) fn look(&self, width: u32, height: u32, theme: &str) {
+    pub(crate) fn set_appearance(&self, width: u32, height: u32, theme: &str) {
         self.command(
             "Emulation.setDeviceMetricsOverride",
             &json!({"width": width, "height": height, "deviceScaleFactor": 1, "mobile": false}),

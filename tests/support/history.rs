@@ -26,7 +26,11 @@ impl History {
             readings: Vec::new(),
             jumps: Vec::new(),
         };
-        for note in sampler.hear().split(';').filter(|note| !note.is_empty()) {
+        for note in sampler
+            .next_message()
+            .split(';')
+            .filter(|note| !note.is_empty())
+        {
             let times: Vec<f64> = note
                 .split(' ')
                 .map(|time| time.parse::<u64>().expect("a number") as f64 / 1e9)

@@ -88,7 +88,7 @@ impl Load {
     /// Sends a line and returns the reply.
     pub(crate) fn ask(&mut self, words: &str) -> String {
         self.say(words);
-        self.hear()
+        self.next_message()
     }
 
     /// Starts a command that reports when it is ready.
@@ -106,7 +106,7 @@ impl Load {
             output,
             reaped: false,
         };
-        assert_eq!(this.hear(), "ready");
+        assert_eq!(this.next_message(), "ready");
         this
     }
 
@@ -116,12 +116,13 @@ impl Load {
     }
 
     /// Returns the next message.
-    pub(crate) fn hear(&mut self) -> String {
-        self.last_words().expect("the load ended without a word")
+    pub(crate) fn next_message(&mut self) -> String {
+        self.try_next_message()
+            .expect("the load ended without a word")
     }
 
     /// Like [`Self::hear`], for a load that may have ended.
-    pub(crate) fn last_words(&mut self) -> Option<String> {
+    pub(crate) fn try_next_message(&mut self) -> Option<String> {
         loop {
             let mut line = String::new();
             if self.output.read_line(&mut line).expect("text") == 0 {
@@ -162,7 +163,7 @@ impl Load {
     }
 
     /// Continues a stopped load.
-    pub(crate) fn go_on(&self) {
+    pub(crate) fn continue_running(&self) {
         self.signal(Signal::CONT);
     }
 

@@ -185,7 +185,7 @@ pub(crate) fn wait_for_or_explain<T>(
 
 /// Waits until everything is attached and the command only waits for its end.
 #[track_caller]
-pub(crate) fn wait_until_it_waits(child: &mut std::process::Child) {
+pub(crate) fn wait_until_attached(child: &mut std::process::Child) {
     wait_until("it waits for its end", || {
         let ended = child.try_wait().expect("our child");
         assert!(ended.is_none(), "{ended:?}");

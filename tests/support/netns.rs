@@ -145,12 +145,12 @@ impl Link {
         far.set("ipv4/ip_forward", "1");
         far.ip(&["route", "add", "unreachable", "10.88.0.0/24"]);
         let this = Self { near, far };
-        this.lose_to(Self::SILENT);
+        this.drop_packets_to(Self::SILENT);
         this
     }
 
     /// Drops everything that the near side sends to this address.
-    pub(crate) fn lose_to(&self, address: &str) {
+    pub(crate) fn drop_packets_to(&self, address: &str) {
         self.neighbour(address, "02:00:00:00:00:99");
     }
 
@@ -174,7 +174,7 @@ impl Link {
     }
 
     /// Delivers packets to the far side again.
-    pub(crate) fn mend(&self) {
+    pub(crate) fn restore(&self) {
         self.near
             .ip(&["neighbour", "del", Self::FAR, "dev", "link0"]);
     }

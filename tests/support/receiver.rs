@@ -118,13 +118,13 @@ impl Receiver {
         if let Some(mut child) = self.running.take() {
             child.kill().expect("our child");
             child.wait().expect("our child");
-            self.forget_half_a_line();
+            self.remove_partial_line();
         }
     }
 
     /// Removes the unfinished line that an ended receiver left. The agent sends such a request
     /// again, because it got no response.
-    fn forget_half_a_line(&self) {
+    fn remove_partial_line(&self) {
         let got = self.folder.path().join("got");
         let bytes = fs::read(&got).unwrap_or_default();
         let whole = bytes.iter().rposition(|byte| *byte == b'\n');

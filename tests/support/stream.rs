@@ -66,7 +66,7 @@ impl Stream {
     }
 
     /// Returns the events so far, in order.
-    pub(crate) fn told(&self) -> Vec<Value> {
+    pub(crate) fn events_so_far(&self) -> Vec<Value> {
         self.events
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
@@ -75,7 +75,7 @@ impl Stream {
 
     /// Returns the events so far that satisfy `keep`.
     pub(crate) fn of(&self, keep: impl Fn(&Value) -> bool) -> Vec<Value> {
-        let mut told = self.told();
+        let mut told = self.events_so_far();
         told.retain(keep);
         told
     }
@@ -85,7 +85,7 @@ impl Stream {
     #[track_caller]
     pub(crate) fn wait_for(&self, what: &str, keep: impl Fn(&Value) -> bool) -> Value {
         let last = || {
-            let told = self.told();
+            let told = self.events_so_far();
             let last = told.iter().rev().take(SHOWN).map(Value::to_string);
             last.collect::<Vec<_>>().join("\n")
         };
@@ -133,7 +133,7 @@ impl Stream {
         self.signal(Signal::TERM);
         let status = self.child.wait().expect("our own child");
         self.join();
-        (self.told(), status)
+        (self.events_so_far(), status)
     }
 
     fn join(&mut self) {

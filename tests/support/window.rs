@@ -5,7 +5,7 @@ use std::process::{Child, Command, Stdio};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
-use super::{NOCTULE, now, wait_until_it_waits};
+use super::{NOCTULE, now, wait_until_attached};
 
 /// A running `noctule stat --json` or similar command without a time limit, whose window has
 /// started.
@@ -49,7 +49,7 @@ impl Window {
             child,
             watches: 0.0,
         };
-        wait_until_it_waits(&mut this.child);
+        wait_until_attached(&mut this.child);
         this.watches = now();
         this
     }

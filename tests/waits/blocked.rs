@@ -108,7 +108,7 @@ fn a_block_counts_from_the_call_until_the_thread_is_runnable() {
     load.say("end");
     let mut measured = BTreeMap::new();
     loop {
-        let words = load.hear();
+        let words = load.next_message();
         let Some((class, seconds)) = words.split_once(' ') else {
             break;
         };
@@ -150,7 +150,7 @@ fn a_stopped_process_is_stopped_and_nothing_else() {
     assert_eq!(row["verdict"]["kind"], "stopped", "{row}");
     let reason = row["verdict"]["reason"].as_str().expect("a sentence");
     assert!(reason.starts_with("stopped: its threads were "), "{row}");
-    load.go_on();
+    load.continue_running();
     load.kill();
 }
 
@@ -160,7 +160,7 @@ fn a_read_after_a_write_waits_for_the_disk() {
     let group = Group::new("blocked-rereads");
     let window = Window::of(&["waits", "--by", "cgroup"]);
     let mut load = Load::own(&group, "rereads");
-    let from_disk: u64 = load.hear().parse().expect("a number");
+    let from_disk: u64 = load.next_message().parse().expect("a number");
     load.wait_for_end();
     load.reap();
     let answer = window.close().answer;
@@ -180,7 +180,7 @@ fn rereads_under_a_memory_limit_are_waits_for_the_limit() {
     let mut load = Load::own(&group, "thrash");
     let answer = waits("1s");
     load.say("end");
-    let from_disk: u64 = load.hear().parse().expect("a number");
+    let from_disk: u64 = load.next_message().parse().expect("a number");
     load.wait_for_end();
     load.reap();
     let row = row_of(&answer, &group);

@@ -64,7 +64,7 @@ fn disk_report_shows_use_and_latency_of_each_group() {
     loads.iter_mut().for_each(|(_, load)| load.say("begin"));
     let mut seconds = Vec::new();
     for (_, load) in &mut loads {
-        seconds.push(load.hear().parse::<f64>().expect("a number"));
+        seconds.push(load.next_message().parse::<f64>().expect("a number"));
         load.wait_for_end();
         load.reap();
     }

@@ -5,7 +5,7 @@ use serde_json::Value;
 use super::support::cgroup::Group;
 use super::support::scheduler::ExactNotes;
 use super::support::{self, load};
-use super::{answer_file, answer_in, around, assert_close, number, path, told};
+use super::{answer_file, answer_in, around, assert_close, number, parse_waits, path};
 
 struct Case {
     name: &'static str,
@@ -86,7 +86,7 @@ fn compared(case: &Case) -> Vec<(u32, f64, f64)> {
     .concat();
     let output = around(&args, &group, &command);
     assert!(output.status.success(), "{}: {output:?}", case.name);
-    let told = told(&output);
+    let told = parse_waits(&output);
     assert_eq!(told.len(), case.processes, "{}: {output:?}", case.name);
     let all: f64 = told.iter().map(|(_, seconds)| seconds).sum();
     assert!(all > case.least, "{}: {all} s", case.name);

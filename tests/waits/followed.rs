@@ -6,7 +6,9 @@ use super::parts::assert_adds_up;
 use super::support;
 use super::support::cgroup::Group;
 use super::support::load::{self, Load};
-use super::{answer_file, answer_in, around, assert_close, cause, number, path, told, waited};
+use super::{
+    answer_file, answer_in, around, assert_close, cause, number, parse_waits, path, waited,
+};
 
 #[test]
 fn a_command_is_one_row_with_all_waits() {
@@ -34,7 +36,7 @@ fn a_command_is_one_row_with_all_waits() {
     assert_eq!(row["name"], "the command", "{row}");
     assert_adds_up(row);
     assert!(number(&row["wait"]["count"]) > 0.0, "{row}");
-    let told = told(&output);
+    let told = parse_waits(&output);
     assert_eq!(told.len(), 2, "the shell and what it started: {output:?}");
     let kernel: f64 = told.iter().map(|(_, seconds)| seconds).sum();
     println!("waited {} s; the kernel says {kernel} s", waited(row));
@@ -73,7 +75,7 @@ fn descendants_ending_before_the_command_are_complete() {
         let mut tries = (0..5).map(|_| around(&args, &group, &load::command("pair 0.2")));
         let output = tries.find(whole).expect("the last figures come");
         assert!(output.status.success(), "{output:?}");
-        let told = told(&output);
+        let told = parse_waits(&output);
         let kernel: f64 = told.iter().map(|(_, seconds)| seconds).sum();
         let answer = answer_in(file);
         let rows = support::rows(&answer, |_| true);

@@ -26,7 +26,7 @@ fn the_longest_wait_agrees_with_the_kernel() {
         thread::sleep(Duration::from_secs(2));
         let answer = window.close().answer;
         load.say("end");
-        let said = load.hear();
+        let said = load.next_message();
         let longest = said.strip_prefix("longest ").expect("the longest");
         let most = longest.parse::<u64>().expect("a number") as f64 / 1e9;
         let row = row_of(&answer, &group);

@@ -25,7 +25,7 @@ fn watch(group: &Group, load: &str) -> Value {
     let window = Window::of(&["waits", "--by", "cgroup"]);
     let mut load = Load::own(group, load);
     // For a failure, prints how long the load's threads waited according to the kernel.
-    println!("{}", load.hear());
+    println!("{}", load.next_message());
     load.wait_for_end();
     load.reap();
     // The kernel adds a throttle to its figure when the throttle ends.

@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fs::{Advice, FlockOperation, fadvise, flock};
 
-use super::body::{hear, tell};
+use super::body::{read_command, send_reply};
 
 type Call = Box<dyn FnOnce() + Send>;
 
@@ -86,17 +86,17 @@ fn blocks() {
     };
     let threads: Vec<_> = calls.into_iter().map(start).collect();
     begin.wait();
-    tell("ready");
-    hear();
+    send_reply("ready");
+    read_command();
     ended.store(true, Ordering::Relaxed);
     drop((unix_end, tcp_end, sender, locked, child_end, pipe_end));
     let wake = UdpSocket::bind("127.0.0.1:0").expect("a port");
     wake.send_to(&[0], udp_address).expect("it is bound");
     for thread in threads {
         let (class, seconds) = thread.join().expect("it ends");
-        tell(&format!("{class} {seconds}"));
+        send_reply(&format!("{class} {seconds}"));
     }
-    tell("ended");
+    send_reply("ended");
     std::fs::remove_file(&path).expect("our file");
 }
 
@@ -104,7 +104,7 @@ fn blocks() {
 /// many bytes came from a disk.
 fn rereads() {
     const BYTES: usize = 1 << 20;
-    tell("ready");
+    send_reply("ready");
     let [mut read, mut written] =
         [(); 2].map(|()| tempfile::tempfile_in(".").expect("a file of our own"));
     read.write_all(&vec![1; BYTES]).expect("room");
@@ -117,7 +117,7 @@ fn rereads() {
             read.read_at(&mut [0; 4096], at as u64).expect("our file");
         }
     }
-    tell(&bytes_from_disk().to_string());
+    send_reply(&bytes_from_disk().to_string());
 }
 
 /// Reads pages of a file that is larger than the memory limit of the load's group, until the test
@@ -131,12 +131,12 @@ fn thrash() {
         file.sync_all().expect("the file is on its disk");
     }
     fadvise(&file, 0, None, Advice::Random).expect("a file can be read in no order");
-    tell("ready");
+    send_reply("ready");
     let before = bytes_from_disk();
     let ended = Arc::new(AtomicBool::new(false));
     let ends = Arc::clone(&ended);
     thread::spawn(move || {
-        hear();
+        read_command();
         ends.store(true, Ordering::Relaxed);
     });
     let mut page = 0;
@@ -146,7 +146,7 @@ fn thrash() {
         file.read_at(&mut [0; PAGE as usize], page * PAGE)
             .expect("our file");
     }
-    tell(&(bytes_from_disk() - before).to_string());
+    send_reply(&(bytes_from_disk() - before).to_string());
 }
 
 /// Returns how many bytes this process has read from disks.

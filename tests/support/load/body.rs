@@ -75,13 +75,13 @@ pub(super) fn argument<T: FromStr>(at: usize) -> Option<T> {
     text.split(' ').nth(at + 1)?.parse().ok()
 }
 
-pub(super) fn tell(text: &str) {
+pub(super) fn send_reply(text: &str) {
     let mut out = stdout().lock();
     writeln!(out, "{MARK}{text}").expect("the test listens");
     out.flush().expect("the test listens");
 }
 
-pub(super) fn hear() -> String {
+pub(super) fn read_command() -> String {
     let mut line = String::new();
     let length = stdin().read_line(&mut line).expect("text");
     assert!(length > 0, "the test has gone");
@@ -117,7 +117,7 @@ fn sampler() {
         time.tv_sec * 1_000_000_000 + time.tv_nsec
     };
     let mut notes = String::with_capacity(1 << 24);
-    tell("ready");
+    send_reply("ready");
     let mut last = nanoseconds(ClockId::Monotonic);
     let mut next = last;
     loop {
@@ -136,14 +136,14 @@ fn sampler() {
         }
         let _ = write!(notes, "{now} {used} {last};");
         next = last + EVERY;
-        if spoken_to() {
+        if has_input() {
             break;
         }
     }
-    tell(&notes);
+    send_reply(&notes);
 }
 
-pub(super) fn spoken_to() -> bool {
+pub(super) fn has_input() -> bool {
     let input = stdin();
     let now = Timespec {
         tv_sec: 0,
@@ -167,7 +167,7 @@ fn realtime_sampler() {
 
 /// Sleeps and wakes constantly.
 fn sleeper() {
-    tell("ready");
+    send_reply("ready");
     loop {
         thread::sleep(Duration::from_micros(500));
         burn(0.0002);
@@ -177,7 +177,7 @@ fn sleeper() {
 /// Runs eight threads while the leader waits. Four of the threads end after some time and report
 /// how much CPU time they used.
 fn threads() {
-    tell("ready");
+    send_reply("ready");
     burn(0.1);
     for _ in 0..4 {
         thread::spawn(|| burn_on());
@@ -192,7 +192,7 @@ fn threads() {
         .map(|thread| thread.join().expect("it ends"))
         .iter()
         .sum();
-    tell(&used.to_string());
+    send_reply(&used.to_string());
     loop {
         thread::park();
     }
@@ -202,7 +202,7 @@ fn threads() {
 fn leader_ends() {
     thread::spawn(|| burn_on());
     burn(0.1);
-    tell("ready");
+    send_reply("ready");
     // SAFETY: the call ends this thread without affecting other threads, because they use nothing
     // on its stack.
     #[allow(unsafe_code, reason = "no safe way to end the first thread alone")]
@@ -214,12 +214,12 @@ fn leader_ends() {
 /// The leader and two more threads use the CPU until the test sends a line. Afterwards a thread
 /// other than the leader executes a shell that continues to use the CPU.
 fn exec_from_thread() {
-    tell("ready");
+    send_reply("ready");
     for _ in 0..2 {
         thread::spawn(|| burn_on());
     }
     thread::spawn(|| {
-        hear();
+        read_command();
         burn(0.1);
         let script = format!("echo '{MARK}shell'; while :; do :; done");
         let error = Command::new("/bin/sh").args(["-c", &script]).exec();
@@ -246,25 +246,25 @@ fn exec_at() {
     });
     let tries = tries.expect("a thread");
     tries.join().expect("it ends");
-    tell("ready");
-    tell(&descriptor.to_string());
-    hear();
+    send_reply("ready");
+    send_reply(&descriptor.to_string());
+    read_command();
 }
 
 /// Resolves each name that it receives with the C library.
 fn lookup() {
-    tell("ready");
+    send_reply("ready");
     loop {
-        let found = (hear().as_str(), 80).to_socket_addrs();
+        let found = (read_command().as_str(), 80).to_socket_addrs();
         let found = found.ok().and_then(|mut all| all.next());
-        tell(&found.map_or_else(|| "none".to_owned(), |end| end.ip().to_string()));
+        send_reply(&found.map_or_else(|| "none".to_owned(), |end| end.ip().to_string()));
     }
 }
 
 /// Starts a process as a child of the load's parent (CLONE_PARENT), as container runtimes do, and
 /// reports the new pid.
 fn sibling() {
-    tell("ready");
+    send_reply("ready");
     // SAFETY: as with fork(2), the child has its own copy of the memory, and ends immediately.
     #[allow(unsafe_code, reason = "the standard library starts children only")]
     let id = unsafe {
@@ -274,14 +274,14 @@ fn sibling() {
         }
         id
     };
-    tell(&id.to_string());
-    hear();
+    send_reply(&id.to_string());
+    read_command();
 }
 
 /// Uses the CPU until the load's timer sends SIGALRM, which interrupts and ends the load.
 fn timer() {
-    tell("ready");
-    hear();
+    send_reply("ready");
+    read_command();
     let mut timer = std::ptr::null_mut();
     let soon = libc::timespec {
         tv_sec: 0,
@@ -311,21 +311,21 @@ fn timer() {
 fn named_thread() {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let address = listener.local_addr().expect("an address");
-    tell("ready");
-    let path = hear();
+    send_reply("ready");
+    let path = read_command();
     let worker = thread::Builder::new().name("worker".into()).spawn(move || {
         std::fs::write(path, "x").expect("a file");
         drop(TcpStream::connect(address).expect("a connection"));
     });
     let worker = worker.expect("a thread").join();
     worker.expect("it has done all that");
-    tell("done");
-    hear();
+    send_reply("done");
+    read_command();
 }
 
 /// Starts 200 processes with several threads, one after another, and waits for each.
 fn crowd() {
-    tell("ready");
+    send_reply("ready");
     let binary = std::env::current_exe().expect("the test binary has a path");
     for _ in 0..200 {
         let status = Command::new(&binary).env(VARIABLE, "one-of-crowd").status();
@@ -366,14 +366,14 @@ fn throng() {
         child.wait().expect("our own child");
     };
     let mut alive: VecDeque<Child> = (0..ALIVE).map(|_| start()).collect();
-    tell("ready");
-    while !spoken_to() {
+    send_reply("ready");
+    while !has_input() {
         alive.push_back(start());
         end(alive.pop_front().expect("1,000 others"));
     }
-    hear();
+    read_command();
     alive.into_iter().for_each(&mut end);
-    tell(&notes);
+    send_reply(&notes);
 }
 
 /// Reads or writes files on request. `read PATH BLOCK` reads a file. `ends PATH BYTES` reads this
@@ -383,9 +383,9 @@ fn pages() {
     use std::fs::File;
     use std::io::Read as _;
     use std::os::unix::fs::FileExt as _;
-    tell("ready");
+    send_reply("ready");
     loop {
-        let line = hear();
+        let line = read_command();
         let words: Vec<&str> = line.split(' ').collect();
         let number = |at: usize| words[at].parse::<usize>().expect("a number");
         let mut block = vec![b'x'; number(2)];
@@ -412,6 +412,6 @@ fn pages() {
                 bytes += block.len();
             }
         }
-        tell(&bytes.to_string());
+        send_reply(&bytes.to_string());
     }
 }

@@ -4,7 +4,7 @@ use std::fs::{File, OpenOptions};
 use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
 use std::time::Instant;
 
-use super::body::{argument, hear, tell};
+use super::body::{argument, read_command, send_reply};
 
 pub(super) const LOADS: &[(&str, fn())] = &[("direct", direct)];
 
@@ -33,8 +33,8 @@ fn direct() {
     }
     open(0).sync_all().expect("the file is on its disk");
     let opened = open(libc::O_DIRECT);
-    tell("ready");
-    hear();
+    send_reply("ready");
+    read_command();
     let began = Instant::now();
     for at in (0..length).step_by(size) {
         match writes {
@@ -42,5 +42,5 @@ fn direct() {
             false => opened.read_exact_at(buffer, at as u64).expect("our file"),
         }
     }
-    tell(&began.elapsed().as_secs_f64().to_string());
+    send_reply(&began.elapsed().as_secs_f64().to_string());
 }

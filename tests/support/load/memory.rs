@@ -2,7 +2,7 @@
 
 use std::thread;
 
-use super::body::{hear, tell};
+use super::body::{read_command, send_reply};
 
 pub(super) const LOADS: &[(&str, fn())] = &[
     ("eater", eater),
@@ -13,18 +13,18 @@ pub(super) const LOADS: &[(&str, fn())] = &[
 
 /// Waits for a request, and then uses more and more memory.
 fn eater() {
-    tell("ready");
-    hear();
+    send_reply("ready");
+    read_command();
     eat();
 }
 
 /// Like [`eater`], in a thread other than the first one, which has ended.
 fn eater_without_leader() {
     let eater = thread::spawn(|| {
-        hear();
+        read_command();
         eat();
     });
-    tell("ready");
+    send_reply("ready");
     // SAFETY: the call ends this thread without affecting other threads. Only the handle is on its
     // stack, and no thread joins through that handle.
     #[allow(unsafe_code, reason = "no safe way to end the first thread alone")]
@@ -36,8 +36,8 @@ fn eater_without_leader() {
 
 /// Like [`eater`], in a child that shares the memory of its parent, as between vfork(2) and exec.
 fn eater_in_shared_memory() {
-    tell("ready");
-    hear();
+    send_reply("ready");
+    read_command();
     // SAFETY: as with vfork(2), only the child uses the stack until the child ends. The parent is
     // killed together with the child, or ends immediately afterwards.
     #[allow(unsafe_code, reason = "the standard library has no such call")]
@@ -58,10 +58,10 @@ fn eat() {
 
 /// Allocates the requested number of MiB and keeps them until the test sends a line.
 fn holder() {
-    tell("ready");
-    let count: usize = hear().parse().expect("a number");
+    send_reply("ready");
+    let count: usize = read_command().parse().expect("a number");
     let held = vec![1u8; count << 20];
-    tell("held");
-    hear();
+    send_reply("held");
+    read_command();
     drop(held);
 }

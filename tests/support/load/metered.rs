@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use rustix::time::{ClockId, clock_gettime};
 
-use super::body::{argument, burn, hear, spoken_to, tell};
+use super::body::{argument, burn, has_input, read_command, send_reply};
 use super::{VARIABLE, binary};
 use crate::support::affinity::pin;
 
@@ -26,17 +26,17 @@ fn duty() {
     let mut cpu: usize = argument(0).expect("a CPU");
     let percent: u64 = argument(1).expect("percent");
     pin(None, cpu);
-    tell("ready");
-    hear();
+    send_reply("ready");
+    read_command();
     let mut used = Vec::new();
     let mut from = own_cpu_ns();
     loop {
         burn((percent * CYCLE) as f64 / 100e3);
         thread::sleep(Duration::from_millis((100 - percent) * CYCLE / 100));
-        if !spoken_to() {
+        if !has_input() {
             continue;
         }
-        let word = hear();
+        let word = read_command();
         used.push(format!("{cpu} {}", own_cpu_ns() - from));
         from = own_cpu_ns();
         match word.parse() {
@@ -45,7 +45,7 @@ fn duty() {
         }
         pin(None, cpu);
     }
-    tell(&used.join(";"));
+    send_reply(&used.join(";"));
 }
 
 /// `brood CPU COUNT MILLISECONDS`: on request, runs COUNT processes one after another. Each uses 2
@@ -54,8 +54,8 @@ fn brood() {
     pin(None, argument(0).expect("a CPU"));
     let count: u32 = argument(1).expect("a number");
     let apart = Duration::from_millis(argument(2).expect("a time"));
-    tell("ready");
-    hear();
+    send_reply("ready");
+    read_command();
     for _ in 0..count {
         let mut command = Command::new(binary());
         command.env(VARIABLE, "brief").stdin(Stdio::null());
@@ -63,8 +63,8 @@ fn brood() {
         assert!(child.wait().expect("our own child").success());
         thread::sleep(apart);
     }
-    tell("done");
-    hear();
+    send_reply("done");
+    read_command();
 }
 
 fn brief() {

@@ -14,7 +14,7 @@ use std::time::Duration;
 use rustix::fs::{FlockOperation, fcntl_lock, flock};
 use rustix::thread::futex;
 
-use super::body::{argument, hear, tell};
+use super::body::{argument, read_command, send_reply};
 
 /// How long the second load keeps the first load waiting.
 const HELD: Duration = Duration::from_millis(50);
@@ -108,8 +108,8 @@ fn waits_for() {
             child.status().expect("a child");
         }),
     ]);
-    tell("ready");
-    hear();
+    send_reply("ready");
+    read_command();
 }
 
 /// Repeatedly releases the objects that the other load waits for. One thread waits for a futex
@@ -125,7 +125,7 @@ fn releases() {
     let set = unsafe { libc::semget(libc::IPC_PRIVATE, 1, 0o600) };
     write("set", set.to_string());
     let word = shared_word();
-    tell("ready");
+    send_reply("ready");
     let (mut unix, mut tcp) = (
         unix.accept().expect("the other").0,
         tcp.accept().expect("the other").0,
@@ -168,7 +168,7 @@ fn releases() {
             tcp.write_all(&[0]).expect("a reader");
         }),
     ]);
-    hear();
+    read_command();
     #[allow(unsafe_code, reason = "there is no safe interface")]
     // SAFETY: the function takes integers only.
     unsafe {

@@ -11,7 +11,7 @@ use std::time::Duration;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::net::{AddressFamily, SocketType, bind, connect, listen, socket, sockopt};
 
-use super::body::{hear, tell};
+use super::body::{read_command, send_reply};
 use super::{VARIABLE, binary};
 
 pub(super) const LOADS: &[(&str, fn())] = &[("sockets", sockets), ("accepter", accepter)];
@@ -33,19 +33,19 @@ struct Open {
 /// ADDRESS COUNT`, `short ADDRESS COUNT`, `spread PORT COUNT`. Each command replies with its own
 /// address, a number, or `error ERRNO`.
 fn sockets() {
-    tell("ready");
+    send_reply("ready");
     let mut open = Open::default();
     loop {
-        let line = hear();
+        let line = read_command();
         let words: Vec<&str> = line.split(' ').collect();
         if words[0] == "end" {
             return;
         }
         match open.obey(&words) {
-            Ok(answer) => tell(&answer),
+            Ok(answer) => send_reply(&answer),
             Err(error) => match error.raw_os_error() {
-                Some(number) => tell(&format!("error {number}")),
-                None => tell(&format!("error {:?}", error.kind())),
+                Some(number) => send_reply(&format!("error {number}")),
+                None => send_reply(&format!("error {:?}", error.kind())),
             },
         }
     }

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, setpriority_process};
 use rustix::thread::gettid;
 
-use super::body::{argument, burn, burn_on, hear, tell};
+use super::body::{argument, burn, burn_on, read_command, send_reply};
 use super::{VARIABLE, binary};
 use crate::support::affinity::{last_cpu, pin};
 
@@ -31,7 +31,7 @@ pub(super) const LOADS: &[(&str, fn())] = &[
     ("sleepers", sleepers),
     ("moved", moved),
     ("movers", movers),
-    ("moved-asleep", moved_asleep),
+    ("moved-asleep", move_sleepers),
     ("storm", storm::storm),
     ("quiet", storm::quiet),
     ("mergeable", mergeable),
@@ -51,7 +51,7 @@ fn waited() -> u64 {
 /// end, and no figure would contain a wait after the thread has read its account. If the group does
 /// not allow real-time threads, a short wait remains possible.
 #[allow(unsafe_code, reason = "rustix has no sched_setscheduler")]
-fn wait_no_more() {
+fn become_real_time() {
     let parameter = libc::sched_param { sched_priority: 1 };
     // SAFETY: the struct lives until the call returns.
     let _ = unsafe { libc::sched_setscheduler(0, libc::SCHED_FIFO, &raw const parameter) };
@@ -63,15 +63,15 @@ fn wait_no_more() {
 fn note() {
     static ONE: Mutex<()> = Mutex::new(());
     let _one = ONE.lock();
-    wait_no_more();
+    become_real_time();
     WAITED.fetch_add(waited(), Ordering::Relaxed);
 }
 
 /// Reports the waits. Called by the last thread of the process.
 fn report() {
-    wait_no_more();
+    become_real_time();
     let total = WAITED.load(Ordering::Relaxed) + waited();
-    tell(&format!("waited {} {total}", std::process::id()));
+    send_reply(&format!("waited {} {total}", std::process::id()));
 }
 
 /// How long the load rests, which is longer than the period of a quota.
@@ -84,7 +84,7 @@ fn micros(at: usize) -> Option<Duration> {
 /// `THREADS`: uses the last CPU with this many threads.
 fn spin() {
     pin(None, last_cpu());
-    tell("ready");
+    send_reply("ready");
     for _ in 1..argument(0).unwrap_or(1) {
         thread::spawn(|| burn_on());
     }
@@ -94,8 +94,8 @@ fn spin() {
 /// Sleeps on the last CPU until the test sends a line, and then uses it.
 fn late_spin() {
     pin(None, last_cpu());
-    tell("ready");
-    hear();
+    send_reply("ready");
+    read_command();
     burn_on();
 }
 
@@ -110,22 +110,22 @@ fn asleep() {
         });
         sleeps.expect("room for a thread");
     }
-    tell("ready");
+    send_reply("ready");
     thread::park();
 }
 
 /// Uses the last CPU with a real-time priority.
 fn realtime_spin() {
     pin(None, last_cpu());
-    wait_no_more();
-    tell("ready");
+    become_real_time();
+    send_reply("ready");
     burn_on();
 }
 
 /// `BURST PAUSE`, in microseconds: works and sleeps in turn on the last CPU.
 fn bursts() {
     pin(None, last_cpu());
-    tell("ready");
+    send_reply("ready");
     let (burst, pause) = (micros(0).expect("BURST"), micros(1).expect("PAUSE"));
     loop {
         burn(burst.as_secs_f64());
@@ -138,7 +138,7 @@ fn bursts() {
 /// last thread ended with an exhausted quota, the group could stay throttled without any waiting
 /// thread.
 fn worker() {
-    tell("ready");
+    send_reply("ready");
     let last = last_cpu();
     let count: usize = argument(0).expect("CPUS");
     let seconds: f64 = argument(1).expect("SECONDS");
@@ -167,7 +167,7 @@ fn worker() {
 
 /// `SECONDS`: starts two processes on the last CPU, each of which uses this much CPU time.
 fn pair() {
-    tell("ready");
+    send_reply("ready");
     let load = format!("worker 1 {}", argument::<f64>(0).expect("SECONDS"));
     let start = || Command::new(binary()).env(VARIABLE, &load).spawn();
     let children: Vec<Child> = (0..2)
@@ -181,7 +181,7 @@ fn pair() {
 
 /// `ROUNDS`: two threads on one CPU that wake each other.
 fn ping_pong() {
-    tell("ready");
+    send_reply("ready");
     pin(None, last_cpu());
     let rounds: u32 = argument(0).expect("ROUNDS");
     let (there, back) = (pipe(), pipe());
@@ -218,7 +218,7 @@ fn get(mut from: &std::io::PipeReader) {
 
 /// `THREADS SECONDS`: threads on any CPU that mostly sleep.
 fn sleepers() {
-    tell("ready");
+    send_reply("ready");
     let end = Instant::now() + Duration::from_secs_f64(argument(1).expect("SECONDS"));
     thread::scope(|scope| {
         for _ in 0..argument(0).expect("THREADS") {
@@ -237,7 +237,7 @@ fn sleepers() {
 /// `THREADS SECONDS`: threads that use the CPU, and one that constantly moves them to another CPU,
 /// mostly while they wait.
 fn moved() {
-    tell("ready");
+    send_reply("ready");
     let end = Instant::now() + Duration::from_secs_f64(argument(1).expect("SECONDS"));
     let cpus = last_cpu() + 1;
     thread::scope(|scope| {
@@ -271,7 +271,7 @@ fn moved() {
 
 /// `THREADS SECONDS`: threads that use the CPU and constantly move themselves to another CPU.
 fn movers() {
-    tell("ready");
+    send_reply("ready");
     let end = Instant::now() + Duration::from_secs_f64(argument(1).expect("SECONDS"));
     thread::scope(|scope| {
         for first in 0..argument(0).expect("THREADS") {
@@ -295,10 +295,10 @@ fn movers() {
 /// another. Each is moved to the first CPU immediately. Another thread keeps the last CPU busy.
 /// After the command `wake`, the sleeping threads wake up and end. The reply is how long each
 /// thread has waited since it fell asleep, according to the kernel.
-fn moved_asleep() {
-    tell("ready");
+fn move_sleepers() {
+    send_reply("ready");
     loop {
-        hear();
+        read_command();
         let busy = AtomicBool::new(true);
         let sleepers: Vec<JoinHandle<u64>> = thread::scope(|scope| {
             scope.spawn(|| {
@@ -312,13 +312,13 @@ fn moved_asleep() {
             busy.store(false, Ordering::Relaxed);
             sleepers
         });
-        tell("asleep");
-        hear();
+        send_reply("asleep");
+        read_command();
         let waited = sleepers.into_iter().map(|sleeper| {
             sleeper.thread().unpark();
             sleeper.join().expect("it says how long").to_string()
         });
-        tell(&waited.collect::<Vec<_>>().join(" "));
+        send_reply(&waited.collect::<Vec<_>>().join(" "));
     }
 }
 
@@ -359,7 +359,7 @@ fn mergeable() {
     // SAFETY: the range is within the vector, and its contents do not change.
     let advised = unsafe { libc::madvise(from as *mut _, rest, libc::MADV_MERGEABLE) };
     assert_eq!(advised, 0, "{}", std::io::Error::last_os_error());
-    tell("ready");
+    send_reply("ready");
     loop {
         thread::park();
     }

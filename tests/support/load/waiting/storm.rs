@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::fd::OwnedFd;
 
-use super::super::body::{argument, burn, hear, tell};
+use super::super::body::{argument, burn, read_command, send_reply};
 use super::{note, report, waited};
 use crate::support::affinity::{last_cpu, pin};
 
@@ -48,13 +48,13 @@ fn on() -> bool {
 fn wait_for_end() {
     match argument(0) {
         Some(seconds) => thread::sleep(Duration::from_secs_f64(seconds)),
-        None => drop(hear()),
+        None => drop(read_command()),
     }
     END.store(true, Ordering::Relaxed);
 }
 
 fn finish() {
-    tell(&format!("longest {}", LONGEST.load(Ordering::Relaxed)));
+    send_reply(&format!("longest {}", LONGEST.load(Ordering::Relaxed)));
     report();
 }
 
@@ -68,7 +68,7 @@ pub(super) fn storm() {
         libc::signal(libc::SIGUSR1, nothing as *const () as usize);
     }
     let event = eventfd(0, EventfdFlags::empty()).expect("an event");
-    tell("ready");
+    send_reply("ready");
     thread::scope(|scope| {
         scope.spawn(|| victim(&event));
         scope.spawn(rival);
@@ -179,7 +179,7 @@ fn signal_victim() {
 
 /// `[SECONDS]`: ten threads that are almost idle.
 pub(super) fn quiet() {
-    tell("ready");
+    send_reply("ready");
     thread::scope(|scope| {
         for _ in 0..10 {
             scope.spawn(|| {
