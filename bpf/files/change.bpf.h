@@ -134,12 +134,12 @@ static __always_inline struct noted_change *take_noted(void *ctx, struct task_st
 }
 
 /*
- * Like walks_on_alone(), but with the buffer of this program. This function takes a pointer, which
- * these kernels support.
+ * Like walk_step_global(), but with the buffer of this program. This function takes a pointer,
+ * which these kernels support.
  */
-__noinline int changed_walks_on(struct change_scratch *made)
+__noinline int change_walk_step(struct change_scratch *made)
 {
-	return made && walks_on(&made->buffer);
+	return made && walk_step(&made->buffer);
 }
 
 /* Like walk(). */
@@ -148,7 +148,7 @@ static __always_inline __u32 finish_walk(struct change_scratch *made)
 	if (bpf_ksym_exists(bpf_iter_num_new))
 		return end_walk(&made->buffer, walk_iterated(&made->buffer));
 	for (int i = 0; i < PATH_STEPS_OLDER; i++)
-		if (!changed_walks_on(made))
+		if (!change_walk_step(made))
 			return end_walk(&made->buffer, true);
 	return end_walk(&made->buffer, false);
 }

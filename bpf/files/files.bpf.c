@@ -84,7 +84,8 @@ struct attempt {
 	__u32 error;
 };
 
-static __always_inline bool is_asked_for(struct task_struct *task, const struct attempt *attempt)
+static __always_inline bool is_requested_open(struct task_struct *task,
+					      const struct attempt *attempt)
 {
 	if (!is_of_user(task))
 		return false;
@@ -141,7 +142,7 @@ static __always_inline void account(struct task_struct *task, const struct attem
 	struct file_scratch *made;
 	__u32 zero = 0;
 
-	if (!is_asked_for(task, attempt))
+	if (!is_requested_open(task, attempt))
 		return;
 	made = bpf_map_lookup_elem(&scratch, &zero);
 	if (!made)

@@ -166,21 +166,21 @@ static __always_inline void begin_walk(struct dentry *dentry, struct vfsmount *m
 }
 
 /* Walks one step. Returns false if the walk has reached the root of the process or cannot go on. */
-static __always_inline bool walks_on(struct path_buffer *made)
+static __always_inline bool walk_step(struct path_buffer *made)
 {
 	return !(made->dentry == made->root && made->mnt == made->root_mnt) && step_up(made);
 }
 
 /*
- * Like walks_on(), but as a global function, which the verifier checks once instead of in each
+ * Like walk_step(), but as a global function, which the verifier checks once instead of in each
  * round of a loop. Inlined into 512 rounds, it took 300,000 instructions in the verifier of v6.1.
  * Before v5.12 (e5069b9c23b3) such a function takes only integers.
  */
-__noinline int walks_on_alone(__u32 zero)
+__noinline int walk_step_global(__u32 zero)
 {
 	struct path_buffer *made = path_buffer();
 
-	return made && walks_on(made) ? 1 : zero;
+	return made && walk_step(made) ? 1 : zero;
 }
 
 /*
@@ -194,7 +194,7 @@ static __always_inline bool walk_iterated(struct path_buffer *made)
 
 	bpf_iter_num_new(&it, 0, PATH_STEPS);
 	while (!done && bpf_iter_num_next(&it))
-		done = !walks_on(made);
+		done = !walk_step(made);
 	bpf_iter_num_destroy(&it);
 	return done;
 }
@@ -208,7 +208,7 @@ static __always_inline bool walk(struct path_buffer *made)
 	if (bpf_ksym_exists(bpf_iter_num_new))
 		return walk_iterated(made);
 	for (int i = 0; i < PATH_STEPS_OLDER; i++)
-		if (!walks_on_alone(0))
+		if (!walk_step_global(0))
 			return true;
 	return false;
 }

@@ -25,7 +25,7 @@ enum {
  * Returns the number of read calls that the current thread has completed, or 0 without
  * CONFIG_TASK_XACCT.
  */
-static __always_inline __u64 calls_that_read(void)
+static __always_inline __u64 completed_reads(void)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
 
@@ -41,16 +41,16 @@ static __always_inline __u64 calls_that_read(void)
 static __always_inline __u64 pages_asked(struct task_account *account,
 					 struct address_space *mapping, __u64 index, __u64 last)
 {
-	__u64 read_last = last ^ calls_that_read() << BITS_OF_PAGE;
-	bool goes_on = account->read_mapping == (__u64)mapping && account->read_last == read_last &&
-		       account->read_index < index;
+	__u64 read_last = last ^ completed_reads() << BITS_OF_PAGE;
+	bool continues = account->read_mapping == (__u64)mapping &&
+			 account->read_last == read_last && account->read_index < index;
 	struct inode *file = only_to_be_read(mapping, NUMBER_ADDRESS_SPACE)->host;
 	__u64 end = (file->i_size + (1ULL << page_shift) - 1) >> page_shift;
 
 	account->read_mapping = (__u64)mapping;
 	account->read_index = index;
 	account->read_last = read_last;
-	if (goes_on || index >= end || last < index)
+	if (continues || index >= end || last < index)
 		return 0;
 	return (last < end ? last + 1 : end) - index;
 }

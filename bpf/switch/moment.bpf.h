@@ -68,7 +68,7 @@ static __always_inline __s64 host_grown(const struct cpu_slot *slot, struct rq *
  * steal from before the last switch. Up to one tick of such time is kept for the next slices, and
  * the remaining time is dropped.
  */
-static __always_inline void tell_host(struct cpu_slot *slot, struct rq *rq, struct moment *now)
+static __always_inline void report_steal(struct cpu_slot *slot, struct rq *rq, struct moment *now)
 {
 	__u64 counted = rq->prev_steal_time;
 	__s64 all = counted - slot->host_counted;

@@ -225,7 +225,7 @@ __noinline int add_long_share(__u32 cpu, __u64 runner, __u64 ns)
 }
 
 /* Merges the oldest short epoch into the newest long one, to free its slot. */
-__noinline int fold_epoch(__u32 cpu)
+__noinline int merge_oldest_epoch(__u32 cpu)
 {
 	struct past *past = bpf_map_lookup_elem(&pasts, &cpu);
 	const struct epoch *oldest;
@@ -245,7 +245,7 @@ __noinline int fold_epoch(__u32 cpu)
 }
 
 /* Adds a slice other than the newest one to the newest epoch. */
-__noinline int fold_slice(__u32 cpu, __u64 index)
+__noinline int add_slice_to_epoch(__u32 cpu, __u64 index)
 {
 	struct past *past = bpf_map_lookup_elem(&pasts, &cpu);
 	const struct slice *slice, *end;
@@ -261,7 +261,7 @@ __noinline int fold_slice(__u32 cpu, __u64 index)
 	if (stolen > length)
 		stolen = length;
 	if (is_over(newest_epoch(past, SHORT_EPOCHS)->began, slice->began.clock, SHORT_EPOCHS)) {
-		fold_epoch(cpu);
+		merge_oldest_epoch(cpu);
 		begin_epoch(past, SHORT_EPOCHS, slice->began.clock);
 	}
 	epoch = newest_epoch(past, SHORT_EPOCHS);
@@ -272,21 +272,21 @@ __noinline int fold_slice(__u32 cpu, __u64 index)
 }
 
 /* Folds the oldest slices when the ring is full. */
-__noinline int fold_oldest(__u32 cpu)
+__noinline int merge_oldest_slices(__u32 cpu)
 {
 	struct past *past = bpf_map_lookup_elem(&pasts, &cpu);
 
 	if (!past)
 		return 0;
 	for (__u32 i = 0; i < SLICES_FOLDED; i++)
-		fold_slice(cpu, past->folded + i);
+		add_slice_to_epoch(cpu, past->folded + i);
 	past->folded += SLICES_FOLDED;
 	return 0;
 }
 
 /*
- * Records that the newest slice starts an epoch. fold_slice() later begins that epoch, because it
- * also decides by is_over().
+ * Records that the newest slice starts an epoch. add_slice_to_epoch() later begins that epoch,
+ * because it also decides by is_over().
  */
 static __always_inline void note_epoch(struct past *past, __u64 clock)
 {
@@ -313,7 +313,7 @@ static __always_inline void begin_slice(struct past *past, __u32 cpu, runner run
 	if (count && slice->runner == runner && now->stolen - slice->began.stolen < TAKEN_NS)
 		return;
 	if (unlikely(count - past->folded >= SLICES + SLICES_FOLDED))
-		fold_oldest(cpu);
+		merge_oldest_slices(cpu);
 	slice = &past->ring[count % PLACES];
 	slice->runner = runner;
 	slice->began = *now;

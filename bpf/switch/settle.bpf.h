@@ -71,8 +71,8 @@ static __always_inline void used_so_far(struct task_struct *task, struct task_ac
  * interrupts and steal, which the kernel charges to no task. User space reads a negative value as
  * 0.
  */
-static __always_inline void without_later(struct task_account *account, struct counters *c,
-					  __u64 at)
+static __always_inline void subtract_later(struct task_account *account, struct counters *c,
+					   __u64 at)
 {
 	if (account->later_than != at)
 		return;
@@ -91,7 +91,7 @@ static __always_inline void take_unsettled(struct task_struct *task, struct task
 					   struct cpu_slot *slot, struct counters *c)
 {
 	used_so_far(task, account, slot, c);
-	without_later(account, c, sample_at);
+	subtract_later(account, c, sample_at);
 	/*
 	 * Unrolled, because kernels before v6.2 would mistake clang's code for an infinite loop.
 	 */
@@ -217,7 +217,7 @@ static __always_inline void report_late(struct task_struct *task, struct task_ac
 	late->sample.cgroup = cgroup;
 	late->sample.flags |= SAMPLE_LATE;
 	__builtin_memcpy(&late->sample.counters, used, sizeof(*used));
-	without_later(account, &late->sample.counters, at);
+	subtract_later(account, &late->sample.counters, at);
 	late->at = at;
 	late->row_before = row_before;
 	process = bpf_map_lookup_elem(&carried, &key);

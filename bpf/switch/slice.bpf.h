@@ -249,7 +249,7 @@ static __always_inline void read_moment(struct cpu_slot *slot, struct task_struc
 		rq = queue_of(prev)->rq;
 	moment_of(rq, now);
 	if (host_is_apart())
-		tell_host(slot, rq, now);
+		report_steal(slot, rq, now);
 }
 
 /* `span` is how much of the ending slice belongs to `prev`. */

@@ -230,7 +230,7 @@ SEC("iter/task")
 int walk_tasks(struct bpf_iter__task *ctx)
 {
 	struct task_struct *task = ctx->task;
-	struct task_account *account = task ? met(task) : NULL;
+	struct task_account *account = task ? visited_account(task) : NULL;
 
 	if (account)
 		look_at(ctx->meta->seq, task, account);
@@ -261,7 +261,7 @@ SEC("iter/task")
 int sample_tasks_older(struct bpf_iter__task *ctx)
 {
 	struct task_struct *task = ctx->task;
-	struct task_account *account = task ? met(task) : NULL;
+	struct task_account *account = task ? visited_account(task) : NULL;
 
 	if (account && sample_at && has_room(ctx->meta->seq))
 		sample_thread(ctx->meta->seq, task, account);
@@ -288,7 +288,7 @@ int sample_listed(struct bpf_iter__bpf_map_elem *ctx)
 			report_gone(seq, entry & ~LISTED_BLOCKED);
 		return 0;
 	}
-	account = met(task);
+	account = visited_account(task);
 	if (account)
 		sample_thread(seq, task, account);
 	bpf_task_release(task);

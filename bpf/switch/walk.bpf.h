@@ -87,7 +87,7 @@ static __always_inline bool has_room(struct seq_file *seq)
 }
 
 /* Returns the account of a visited thread, or NULL if there is nothing to read. */
-static __always_inline struct task_account *met(struct task_struct *task)
+static __always_inline struct task_account *visited_account(struct task_struct *task)
 {
 	struct task_account *account;
 

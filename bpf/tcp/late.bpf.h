@@ -20,7 +20,7 @@ static __always_inline void fail_late(struct socket_account *account, struct tcp
 	describe_socket(&event, tcp, account, EVENT_TCP_CONNECT_FAILED);
 	event.error = error_so_far((struct sock *)tcp);
 	event.reason = event.error ? reason_of(event.error) : CONNECT_OTHER;
-	tell_rest(account, tcp, true, true, &event, EVENT_TCP_CONNECT_FAILED);
+	report_last_attempts(account, tcp, true, true, &event, EVENT_TCP_CONNECT_FAILED);
 	report_failure(account, &event);
 }
 
@@ -36,8 +36,8 @@ static __always_inline void end_late(struct socket_account *account, struct tcp_
  * that: while a program is interrupted, a timer can handle hundreds of connections, and no program
  * runs for them.
  */
-static __always_inline void give_back(struct socket_account *account, struct sock *sk,
-				      struct tcp_sock *tcp)
+static __always_inline void report_missed_end(struct socket_account *account, struct sock *sk,
+					      struct tcp_sock *tcp)
 {
 	bool established = tcp->delivered;
 
@@ -62,7 +62,7 @@ static __always_inline void destroy(struct sock *sk)
 		return;
 	tcp = bpf_skc_to_tcp_sock(sk);
 	if (tcp)
-		give_back(account, sk, tcp);
+		report_missed_end(account, sk, tcp);
 }
 
 /*
@@ -101,7 +101,7 @@ bool catches_up;
  * Like catch_up(), for a subflow of Multipath TCP, which is in no file. A missed end is reported
  * when the kernel frees the socket.
  */
-static __always_inline void catch_up_way(struct sock *sk, struct tcp_sock *tcp)
+static __always_inline void catch_up_subflow(struct sock *sk, struct tcp_sock *tcp)
 {
 	struct multipath_owner *above = multipath_owner(socket_above(tcp));
 	struct socket_account *account = known_account(sk);
@@ -115,7 +115,7 @@ static __always_inline void catch_up_way(struct sock *sk, struct tcp_sock *tcp)
 		begin_late(account, tcp);
 		return;
 	}
-	if (!above || !above->has_it || !begin_accept(account, tcp))
+	if (!above || !above->owns_connection || !begin_accept(account, tcp))
 		return;
 	account->owner = above->process;
 	mark_wanted(account, above->wanted);

@@ -22,7 +22,7 @@ struct multipath_owner {
 	 * Whether the process connected or accepted. If 0, the process listens, and another process
 	 * may accept.
 	 */
-	__u32 has_it;
+	__u32 owns_connection;
 };
 
 /*
@@ -69,7 +69,7 @@ static __always_inline void own_multipath(__u64 above, struct task_struct *task)
 {
 	struct multipath_owner owner = {
 		.wanted = is_wanted(task) ? SOCKET_WANTED : 0,
-		.has_it = 1,
+		.owns_connection = 1,
 	};
 
 	describe_process(&owner.process, task);
@@ -87,7 +87,7 @@ static __always_inline void share_owner(__u64 above, const struct socket_account
 	struct multipath_owner owner = {
 		.process = account->owner,
 		.wanted = account->flags & SOCKET_WANTED,
-		.has_it = early,
+		.owns_connection = early,
 	};
 
 	bpf_map_update_elem(&multipath_owners, &above, &owner, BPF_ANY);

@@ -88,9 +88,9 @@ static __always_inline void retransmit(struct sock *sk, __u32 segments, int erro
  * programs did not see every change (`late`), the fate of these attempts is unknown. `event` is
  * reused for the report, then restored to `kind`.
  */
-static __always_inline void tell_rest(struct socket_account *account, struct tcp_sock *tcp,
-				      bool connects, bool late, struct tcp_event *event,
-				      enum event_kind kind)
+static __always_inline void report_last_attempts(struct socket_account *account,
+						 struct tcp_sock *tcp, bool connects, bool late,
+						 struct tcp_event *event, enum event_kind kind)
 {
 	__u32 rest = unreported(account, tcp);
 

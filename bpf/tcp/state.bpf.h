@@ -182,7 +182,7 @@ static __always_inline void fail(struct socket_account *account, struct tcp_sock
 	if (!event.error && !event.ends.local_port)
 		event.error = EADDRNOTAVAIL;
 	event.reason = reason_of(event.error);
-	tell_rest(account, tcp, true, false, &event, EVENT_TCP_CONNECT_FAILED);
+	report_last_attempts(account, tcp, true, false, &event, EVENT_TCP_CONNECT_FAILED);
 	report_failure(account, &event);
 }
 
@@ -273,7 +273,7 @@ static __always_inline void end_connection(struct socket_account *account, struc
 	event.sent = before->sent;
 	event.received = before->received;
 	delist(account);
-	tell_rest(account, tcp, connects, late, &event, EVENT_TCP_CLOSE);
+	report_last_attempts(account, tcp, connects, late, &event, EVENT_TCP_CLOSE);
 	if (!reported)
 		return;
 	if (!late)

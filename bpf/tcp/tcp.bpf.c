@@ -68,7 +68,7 @@ int look_at_storage(struct bpf_iter__bpf_sk_storage_map *ctx)
 	if (!tcp)
 		return 0;
 	if (catches_up)
-		catch_up_way(sk, tcp);
+		catch_up_subflow(sk, tcp);
 	if (!is_copy(account, sk))
 		look_at(ctx->meta->seq, account, &account->settled, tcp, 0);
 	return 0;
@@ -184,7 +184,7 @@ static __always_inline void survey_multipath(struct sock *sk, struct task_struct
 	struct multipath_owner *owner = multipath_owner((__u64)sk);
 
 	surveyed_multipath = true;
-	if (!owner || (calls_are_seen && !owner->has_it))
+	if (!owner || (calls_are_seen && !owner->owns_connection))
 		own_multipath((__u64)sk, task);
 }
 
@@ -263,7 +263,7 @@ int survey_tcp(struct bpf_iter__tcp *ctx)
 	 * missed changes instead.
 	 */
 	if (catches_up && (has_open_sockets || survey_looks))
-		catch_up_way(sk, tcp);
+		catch_up_subflow(sk, tcp);
 	if (survey_looks && changes_are_seen) {
 		if (account && !is_copy(account, sk))
 			look_at(ctx->meta->seq, account, &account->settled, tcp, 0);

@@ -16,15 +16,15 @@ use noctule_sinks::events::{event_json, event_line};
 const BESIDE: usize = 4096;
 
 /// Parses the record inside a larger buffer, with other bytes before and after it.
-fn beside<T>(byte: u8, record: &[u8], parse: impl Fn(&[u8]) -> T) -> T {
+fn parse_within_ring<T>(byte: u8, record: &[u8], parse: impl Fn(&[u8]) -> T) -> T {
     let other = [byte; BESIDE];
     let ring = [&other[..], record, &other].concat();
     parse(&ring[BESIDE..BESIDE + record.len()])
 }
 
 fn same<T: PartialEq + std::fmt::Debug>(record: &[u8], parse: impl Fn(&[u8]) -> T) -> T {
-    let read = beside(0, record, &parse);
-    assert_eq!(read, beside(b'/', record, parse), "bytes of its neighbour");
+    let read = parse_within_ring(0, record, &parse);
+    assert_eq!(read, parse_within_ring(b'/', record, parse), "bytes of its neighbour");
     read
 }
 

@@ -137,7 +137,7 @@ impl Attribution {
         let Some(energy) = batch.energy.take() else {
             return;
         };
-        self.meet(&energy, batch);
+        self.add_new_zones(&energy, batch);
         self.sequence += 1;
         self.work(batch);
         self.divide(&energy);
@@ -148,7 +148,7 @@ impl Attribution {
     }
 
     /// Adds states for new zones.
-    fn meet(&mut self, energy: &Energy, batch: &Batch) {
+    fn add_new_zones(&mut self, energy: &Energy, batch: &Batch) {
         for place in self.zones.len()..energy.zones.len() {
             let zone = &energy.zones[place];
             let driver = driver(place, &energy.zones, batch.measured);

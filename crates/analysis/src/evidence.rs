@@ -161,7 +161,7 @@ impl Evidence {
     }
 
     /// Returns the wait for other groups and kernel threads.
-    pub fn others_ns(&self) -> u64 {
+    pub fn wait_on_others_ns(&self) -> u64 {
         self.of(Cause::Neighbour) + self.of(Cause::Kernel)
     }
 
@@ -325,7 +325,7 @@ mod tests {
     }
 
     #[test]
-    fn each_kind() {
+    fn evidence_leads_to_each_verdict() {
         use VerdictKind::*;
         let cases = [
             (500, [0, 0, 0, 0, 0, 0, 20, 0], Quiet, "idle CPUs wake up"),

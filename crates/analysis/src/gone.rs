@@ -41,7 +41,7 @@ impl Gone {
         keep(&mut self.memory, &before.memory, &after.memory, cgroup);
         let now: IdMap<_, &DiskUse> = disk_uses(after).collect();
         for (key, used) in disk_uses(before) {
-            if now.get(&key).is_none_or(|now| now.began_anew(used)) {
+            if now.get(&key).is_none_or(|now| now.restarted_since(used)) {
                 *self.disks.entry(key).or_default() += used;
             }
         }
@@ -89,11 +89,11 @@ impl Gone {
 
     fn step_blames(&mut self, before: &Batch, after: &Batch) {
         let cell = |row: &BlameRow| (row.victim, row.culprit);
-        let goes_on = |before: &BlameRow, now: &Blame| !now.began_anew(&before.blame);
+        let continues = |before: &BlameRow, now: &Blame| !now.restarted_since(&before.blame);
         // Fast path: usually no cell disappears, is reset or changes its position.
         let mut same = before.blames.iter().zip(&after.blames);
         if before.blames.len() <= after.blames.len()
-            && same.all(|(a, b)| cell(a) == cell(b) && goes_on(a, &b.blame))
+            && same.all(|(a, b)| cell(a) == cell(b) && continues(a, &b.blame))
         {
             return;
         }
@@ -103,7 +103,7 @@ impl Gone {
             .map(|row| (cell(row), &row.blame))
             .collect();
         let victims: IdSet<Group> = after.blames.iter().map(|row| row.victim).collect();
-        let gone = |row: &&BlameRow| !now.get(&cell(row)).is_some_and(|now| goes_on(row, now));
+        let gone = |row: &&BlameRow| !now.get(&cell(row)).is_some_and(|now| continues(row, now));
         for row in before.blames.iter().filter(gone) {
             *self.blames.entry(cell(row)).or_default() += &row.blame;
             if victims.contains(&row.victim) {

@@ -305,13 +305,13 @@ impl TimelineView {
 
 /// A party that has a number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-enum Somebody<'a> {
+enum PartyRef<'a> {
     Kernel,
     Unnamed,
     Subject(&'a Subject),
 }
 
-impl<'a> From<&'a Blamed> for Somebody<'a> {
+impl<'a> From<&'a Blamed> for PartyRef<'a> {
     fn from(blamed: &'a Blamed) -> Self {
         match blamed {
             Blamed::Kernel => Self::Kernel,
@@ -321,7 +321,7 @@ impl<'a> From<&'a Blamed> for Somebody<'a> {
     }
 }
 
-impl<'a> From<&'a Subject> for Somebody<'a> {
+impl<'a> From<&'a Subject> for PartyRef<'a> {
     fn from(subject: &'a Subject) -> Self {
         match subject {
             Subject::Overflow => Self::Unnamed,

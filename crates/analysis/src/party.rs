@@ -72,7 +72,7 @@ impl Party {
     }
 
     /// Returns whether the party consists of descendants of `party`.
-    pub(super) fn is_led_by(&self, party: &Self) -> bool {
+    pub(super) fn consists_of_descendants_of(&self, party: &Self) -> bool {
         match (self, party) {
             (Self::Below { path, .. }, Self::Group(owner)) => owner.path == *path,
             _ => false,

@@ -6,7 +6,7 @@ use crate::evidence::STARVES_NS;
 use crate::{Party, Verdict, WaitReport, WaitReportRow};
 
 /// A reason mentions waits that are at least this many times as long as usual.
-const WORTH_SAYING: f64 = 2.0;
+const MIN_UNUSUAL_RATIO: f64 = 2.0;
 /// If a group was active for less than this share of the window, the reason states the share.
 const SELDOM: f64 = 0.5;
 /// Maximum number of culprits in a reason.
@@ -76,7 +76,7 @@ impl WaitReportRow {
             is_root: self.party.is_root(),
             settings: self.settings.clone(),
             unusual: unusual
-                .filter(|(times, _)| *times >= WORTH_SAYING)
+                .filter(|(times, _)| *times >= MIN_UNUSUAL_RATIO)
                 .map(|(times, p99_ns)| Unusual { p99_ns, times }),
         }
     }

@@ -388,7 +388,7 @@ impl Rollup {
         let before = self.subjects.len();
         self.subjects
             .retain(|_, s| now.saturating_sub(s.seen_ns) <= grace);
-        self.forget_longest_gone(now);
+        self.forget_first_ended(now);
         self.make_room(now);
         // Frees the slots of a burst of cgroups; each slot takes 1 KiB.
         self.subjects.shrink_to(2 * self.subjects.len());
@@ -453,7 +453,7 @@ impl Rollup {
 
     /// Above the limit, drops the subjects that ended first. Subjects that ended so recently that a
     /// reader may have missed it are kept.
-    fn forget_longest_gone(&mut self, now: u64) {
+    fn forget_first_ended(&mut self, now: u64) {
         let gone = |s: &Standing| now.saturating_sub(s.seen_ns) > LOOKED_AT_NS;
         let ended = self.subjects.iter().filter(|(_, s)| gone(s));
         let mut ended: Vec<(u64, Arc<Subject>)> =

@@ -229,7 +229,7 @@ impl WaitReportRow {
     }
 
     /// Returns how long the group waited for its culprits, in nanoseconds.
-    pub fn others_ns(&self) -> u64 {
+    pub fn wait_on_others_ns(&self) -> u64 {
         let parts = self.culprits.iter().map(|c| c.blame.wait_ns);
         parts.fold(0, u64::saturating_add)
     }
@@ -249,7 +249,7 @@ impl WaitReportRow {
         let top = top.map(|c| (c.party.clone(), c.blame.wait_ns));
         let many = parent::of_many(self, share, &is_meant);
         let many = many.filter(|(family, _)| match &top {
-            Some((one, ns)) => (*ns as f64) < one_ns || family.is_led_by(one),
+            Some((one, ns)) => (*ns as f64) < one_ns || family.consists_of_descendants_of(one),
             None => true,
         });
         many.or(top)
@@ -257,7 +257,7 @@ impl WaitReportRow {
 
     /// Returns the party with the most time on CPUs that the row's threads could have used, and how
     /// much of `crowded_ns` it caused.
-    fn most_around(&self, crowded_ns: u64) -> Option<(Party, u64)> {
+    fn main_occupant(&self, crowded_ns: u64) -> Option<(Party, u64)> {
         let (party, cpu_ns) = self.around.busiest.first()?;
         let part = *cpu_ns as f64 / self.around.others_cpu_ns.max(1) as f64;
         Some((party.clone(), (crowded_ns as f64 * part) as u64))
@@ -324,7 +324,7 @@ impl WaitReportRow {
         let eased = thresholds.culprit_share_after(before);
         let mut one_ns = eased * evidence.blamed_ns() as f64;
         let mut most = match evidence.is_crowded() {
-            true => self.most_around(evidence.crowded_ns()),
+            true => self.main_occupant(evidence.crowded_ns()),
             false => self.most_to_blame(share, one_ns, |_| true),
         };
         evidence.top_culprit_ns = most.as_ref().map_or(0, |(_, ns)| *ns);
@@ -565,7 +565,7 @@ impl ReportBuilder {
     /// not use the history. With `followed_only`, the report has one row, for the command that the
     /// agent follows.
     pub fn waits(&self, level: Level, followed_only: bool, thresholds: &Thresholds) -> WaitReport {
-        let mut report = self.waits_of_all(level, followed_only, thresholds);
+        let mut report = self.waits_including_sleepers(level, followed_only, thresholds);
         report
             .rows
             .retain(|row| row.is_active() || row.awaits_threads());
@@ -573,7 +573,7 @@ impl ReportBuilder {
     }
 
     /// Like [`Self::waits`], but includes groups that only slept.
-    pub(crate) fn waits_of_all(
+    pub(crate) fn waits_including_sleepers(
         &self,
         level: Level,
         followed_only: bool,

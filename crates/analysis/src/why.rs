@@ -115,7 +115,7 @@ impl ReportBuilder {
         asked: Option<&ProcessUse>,
         thresholds: &Thresholds,
     ) -> Why {
-        let mut report = self.waits_of_all(level, false, thresholds);
+        let mut report = self.waits_including_sleepers(level, false, thresholds);
         let wanted = party.key(level);
         let is_wanted = |row: &&WaitReportRow| row.party.key(level) == wanted;
         let found = report.rows.iter().find(is_wanted);

@@ -300,7 +300,7 @@ fn self_cost(agent: &Agent) -> Feature {
         id,
         "the cost of BPF programs cannot be measured: BPF statistics need CAP_SYS_ADMIN",
     )
-    .mended_by("run as root; no other feature needs this capability")
+    .with_fix("run as root; no other feature needs this capability")
 }
 
 fn merged(mut losses: Vec<Loss>, others: &[Loss]) -> Vec<Loss> {

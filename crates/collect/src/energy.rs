@@ -309,7 +309,7 @@ impl Meters {
     /// Returns why the meter is not read, if another one covers the same part of the machine.
     fn covered(&self, found: &Found) -> Option<Unread> {
         let mut read = self.meters.iter().map(|(it, _)| it);
-        let other = read.find(|it| it.covers_the_same(found))?;
+        let other = read.find(|it| it.covers_same_part(found))?;
         Some(Unread::Covered(other.device.display().to_string()))
     }
 

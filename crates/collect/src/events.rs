@@ -292,7 +292,7 @@ impl EventSource {
             self.relist.begin(now_ns);
         }
         let losing = has_lost_state(&self.lost, &self.lost());
-        let waits = self.known.waits_for_an_end(batch);
+        let waits = self.known.awaits_exit(batch);
         let whole = self.relist.is_over(now_ns, losing, waits);
         if whole {
             self.whole_ns = since_boot_ns();

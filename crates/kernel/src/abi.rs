@@ -155,7 +155,7 @@ impl TaskSample {
     }
 
     /// Subtracts the CPU time after the moment of the snapshot.
-    pub(crate) fn take_out_later(&mut self, taken_ns: u64) {
+    pub(crate) fn subtract_later_cpu_time(&mut self, taken_ns: u64) {
         if self.grew_after(taken_ns) {
             let used = &mut self.counters.v[Counter::CpuTime.index()];
             *used = used.saturating_sub(self.later_ns);
@@ -331,7 +331,7 @@ mod tests {
         sums.counters.v[0] = 300;
         let at = |taken_ns| {
             let mut sums = sums;
-            sums.take_out_later(taken_ns);
+            sums.subtract_later_cpu_time(taken_ns);
             sums.values()[Counter::CpuTime]
         };
         assert_eq!([moment, moment + 1].map(at), [200, 300]);

@@ -153,12 +153,12 @@ pub struct Snapshot {
 impl Snapshot {
     /// Subtracts the usage after the moment from the sums. Must be called after `add_late`, which
     /// compares with the unchanged sums.
-    fn take_out_later(&mut self) {
+    fn subtract_later_cpu_time(&mut self) {
         let taken_ns = self.taken_ns;
         let carried = self.tasks.iter_mut();
         carried
             .filter(|row| row.is(sample_flag::CARRIED))
-            .for_each(|row| row.take_out_later(taken_ns));
+            .for_each(|row| row.subtract_later_cpu_time(taken_ns));
         for ((_, _, row), later_ns) in self.settled.iter_mut().zip(&self.settled_later_ns) {
             row[Counter::CpuTime] = row[Counter::CpuTime].saturating_sub(*later_ns);
         }
@@ -222,7 +222,7 @@ impl Accounting {
         let (mut hardware, unavailable) = Hardware::probe(&plan.counters, first);
 
         let (object::Loaded { switch, iterators }, modest, refused) =
-            object::load(&Asked::most(facts, &possible), facts, hardware.mask(), cpus)?;
+            object::load(&Asked::full(facts, &possible), facts, hardware.mask(), cpus)?;
         let wanted = &modest.wanted;
         let need = Need::new(wanted.waits, facts.scheduler);
         let hardware_map = MapHandle::try_from(&switch.maps.hardware)
@@ -432,7 +432,7 @@ impl Accounting {
         if !late.is_empty() {
             snapshot.add_late(&late);
         }
-        snapshot.take_out_later();
+        snapshot.subtract_later_cpu_time();
         snapshot.ended.extend(unseen);
         Ok(snapshot)
     }
@@ -440,16 +440,16 @@ impl Accounting {
     /// Reads the data that must be read after the threads. Returns the ended processes that no
     /// program saw. After an error the threads are kept for the next snapshot.
     fn complete(&mut self, mut snapshot: Snapshot) -> Result<(Snapshot, Vec<TaskSample>), Error> {
-        match self.read_the_rest(&mut snapshot) {
+        match self.read_remaining(&mut snapshot) {
             Ok(unseen) => Ok((snapshot, unseen)),
             Err(error) => {
-                self.walk.give_back(snapshot.tasks);
+                self.walk.keep_rows_for_next(snapshot.tasks);
                 Err(error)
             }
         }
     }
 
-    fn read_the_rest(&mut self, snapshot: &mut Snapshot) -> Result<Vec<TaskSample>, Error> {
+    fn read_remaining(&mut self, snapshot: &mut Snapshot) -> Result<Vec<TaskSample>, Error> {
         // Called after the walk, which charges the waits in progress.
         if self.waits {
             snapshot.waits = waits::counts(&self.switch)?;
@@ -515,7 +515,7 @@ impl Accounting {
     /// Attaches the program at wake-ups while groups have quotas, if the kernel needs it.
     fn follow_quotas(&mut self) {
         if let Err(error) = self.wakeups.follow_quotas(&mut self.switch) {
-            told_as_contention(&error);
+            warn_of_missing_wakeups(&error);
         }
     }
 
@@ -539,7 +539,7 @@ impl Accounting {
         match self.read_reaped(&read.rows, begun.taken_ns) {
             Ok(sums) => read.rows.extend(sums),
             Err(error) => {
-                self.walk.give_back(read.rows);
+                self.walk.keep_rows_for_next(read.rows);
                 return Err(error);
             }
         }
@@ -572,7 +572,7 @@ impl Accounting {
     pub fn drain(&mut self) -> Result<(), Error> {
         empty(&self.ring)?;
         if let Err(error) = self.wakeups.follow_found(&self.switch) {
-            told_as_contention(&error);
+            warn_of_missing_wakeups(&error);
         }
         Ok(())
     }
@@ -762,7 +762,7 @@ fn exit_ring(
 }
 
 /// Logs that the program at wake-ups is needed but could not be attached.
-fn told_as_contention(error: &libbpf_rs::Error) {
+fn warn_of_missing_wakeups(error: &libbpf_rs::Error) {
     tracing::warn!(%error, "cannot attach to sched_wakeup: in waits that begin with a wake-up, \
         throttled time counts as contention");
 }

@@ -4,7 +4,7 @@ use std::thread;
 
 /// Runs both functions, the first one on its own thread if possible. Verification takes most of the
 /// startup time, and most machines have more than one CPU.
-pub fn beside<A: Send, B>(first: impl Fn() -> A + Sync, second: impl FnOnce() -> B) -> (A, B) {
+pub fn run_both<A: Send, B>(first: impl Fn() -> A + Sync, second: impl FnOnce() -> B) -> (A, B) {
     thread::scope(|threads| {
         let started = thread::Builder::new().spawn_scoped(threads, &first);
         let second = second();

@@ -20,9 +20,9 @@ enum Skips {
     /// The program missed an event.
     Lost,
     /// Nothing is lost as long as the kernel runs this other program on the same hook.
-    MadeUpBy(OwnedFd),
+    CoveredBy(OwnedFd),
     /// Nothing is lost: this is the second copy of another program.
-    MakesUp,
+    CoversOther,
 }
 
 impl ProgramHandle {
@@ -59,8 +59,8 @@ impl ProgramHandle {
         if let (Some(first), Some(again)) = (&mut first, &mut again)
             && let Ok(fd) = again.fd.try_clone()
         {
-            first.skips = Skips::MadeUpBy(fd);
-            again.skips = Skips::MakesUp;
+            first.skips = Skips::CoveredBy(fd);
+            again.skips = Skips::CoversOther;
         }
         [first, again]
     }
@@ -71,8 +71,8 @@ impl ProgramHandle {
         let misses = |fd| info(fd).map_or(0, |info| info.misses);
         match &self.skips {
             Skips::Lost => misses(&self.fd),
-            Skips::MadeUpBy(again) => misses(&self.fd).min(misses(again)),
-            Skips::MakesUp => 0,
+            Skips::CoveredBy(again) => misses(&self.fd).min(misses(again)),
+            Skips::CoversOther => 0,
         }
     }
 }

@@ -104,7 +104,7 @@ pub struct Scheduler {
 
 impl Scheduler {
     /// Returns whether the scheduler's recorded times can be used, which requires its clock.
-    pub(crate) fn keeps_notes(self) -> bool {
+    pub(crate) fn records_usable_times(self) -> bool {
         self.notes && self.clock
     }
 }
@@ -203,7 +203,7 @@ impl Facts {
     /// Probes the kernel through these mounts of procfs and sysfs.
     pub fn probe(roots: &HostRoots) -> Self {
         let HostRoots { sys, proc } = roots;
-        let types = KernelTypes::read(sought());
+        let types = KernelTypes::read(names_to_look_up());
         let (btf, btf_error) = match kernel_types(&types) {
             Ok(btf) => (btf, None),
             Err(words) => (None, Some(words)),
@@ -250,7 +250,7 @@ impl Facts {
 
 /// Returns the names to look up in addition to the types in the objects: the hooks, and functions
 /// that identify kernel versions.
-fn sought() -> impl Iterator<Item = String> {
+fn names_to_look_up() -> impl Iterator<Item = String> {
     let hooks = HOOKS.iter().map(|hook| match hook.strip_suffix("()") {
         Some(function) => function.to_owned(),
         None => format!("{TRACEPOINT}{hook}"),
@@ -509,7 +509,7 @@ mod tests {
     #[test]
     fn reduced_btf_gives_the_same_facts() {
         let whole = Btf::from_vmlinux().expect("this kernel describes its types");
-        let copy = KernelTypes::read(sought()).btf().expect("a copy");
+        let copy = KernelTypes::read(names_to_look_up()).btf().expect("a copy");
         assert!(!hooks(&whole).is_empty());
         assert_eq!(hooks(&copy), hooks(&whole));
         assert_eq!(Tracepoints::probe(&copy), Tracepoints::probe(&whole));

@@ -45,7 +45,7 @@ mod tracefs;
 
 pub use abi::{CgroupChange, CgroupEvent, CpuSlot, TaskSample, sample_flag};
 pub use accounting::{Accounting, Snapshot, WaitCounts};
-pub use beside::beside;
+pub use beside::run_both;
 pub use cgroups::CgroupEvents;
 pub use clock::process_cpu_ns;
 pub use cost::{CostWindow, ProgramHandle};

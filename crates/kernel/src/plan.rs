@@ -175,7 +175,7 @@ impl Plan {
     }
 
     /// Removes everything except CPU time and waits. The removed features get no status.
-    pub fn leave_out_use(&mut self) {
+    pub fn keep_only_cpu_and_waits(&mut self) {
         self.page_reads.clear();
         self.page_writes.clear();
         self.softirqs.clear();

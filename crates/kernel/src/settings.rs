@@ -50,7 +50,7 @@ mod value {
     }
 
     pub(super) fn scheduler_notes(facts: &Facts) -> bool {
-        facts.scheduler.keeps_notes()
+        facts.scheduler.records_usable_times()
     }
 
     pub(super) fn has_prev_state(facts: &Facts) -> bool {

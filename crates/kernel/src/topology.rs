@@ -20,7 +20,7 @@ pub struct Topology {
     packages: Vec<i32>,
     places: BTreeMap<u32, Place>,
     /// CPUs of packages that did not exist at the start.
-    strangers: Vec<u32>,
+    unplaced_cpus: Vec<u32>,
 }
 
 /// Package and core of a CPU.
@@ -64,11 +64,11 @@ impl Topology {
     }
 
     fn add(&mut self, read: Vec<(u32, Place)>) {
-        self.strangers.clear();
+        self.unplaced_cpus.clear();
         for (cpu, mut place) in read {
             match self.packages.binary_search(&place.number) {
                 Ok(position) => place.package = position,
-                Err(_) => self.strangers.push(cpu),
+                Err(_) => self.unplaced_cpus.push(cpu),
             }
             self.places.insert(cpu, place);
         }
@@ -105,8 +105,8 @@ impl Topology {
     }
 
     /// Returns the CPUs of packages beyond the maximum.
-    pub(crate) fn strangers(&self) -> &[u32] {
-        &self.strangers
+    pub(crate) fn unplaced_cpus(&self) -> &[u32] {
+        &self.unplaced_cpus
     }
 
     /// Returns all known CPUs, ascending.
@@ -188,7 +188,7 @@ mod tests {
         assert_eq!(packages(&topology, &[0, 1, 2, 3]), [0, 1, 0, 1]);
         assert_eq!(topology.sibling_of(0), None);
         assert_eq!(topology.packages(), [0, 1]);
-        assert_eq!(topology.strangers(), [4]);
+        assert_eq!(topology.unplaced_cpus(), [4]);
         assert_eq!(topology.package_of(4), 0);
     }
 
@@ -207,7 +207,7 @@ mod tests {
         let online: Vec<u32> = (0..20).collect();
         let topology = Topology::probe(machine(&cpus).path(), &online);
         assert_eq!(topology.packages().len(), MOST);
-        assert_eq!(topology.strangers(), [16, 17, 18, 19]);
+        assert_eq!(topology.unplaced_cpus(), [16, 17, 18, 19]);
         assert_eq!(packages(&topology, &[15, 16]), [15, 0]);
     }
 }

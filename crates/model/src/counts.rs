@@ -11,7 +11,7 @@ pub trait Cumulative: Clone + Default + PartialEq + for<'a> AddAssign<&'a Self> 
 
     /// Returns whether any counter is smaller than in `earlier`. If so, the source dropped the row
     /// in between and restarted it from 0.
-    fn began_anew(&self, earlier: &Self) -> bool {
+    fn restarted_since(&self, earlier: &Self) -> bool {
         earlier.since(self) != Self::default()
     }
 }

@@ -36,7 +36,7 @@ pub const NOT_ASKED_FOR: &str = "not enabled";
 impl Feature {
     /// Returns whether a change on this machine can enable the feature. Advice for other machines
     /// begins with `on a ...`. A feature that the configuration disables needs no advice.
-    pub fn is_to_do(&self) -> bool {
+    pub fn is_fixable_here(&self) -> bool {
         let elsewhere = self.mend.is_empty() || self.mend.starts_with("on a ");
         self.state != FeatureState::On && !elsewhere && self.reason != NOT_ASKED_FOR
     }
@@ -58,14 +58,14 @@ impl Feature {
 
     /// Creates the status of a feature that the configuration disables in `section`.
     pub fn switched_off(id: FeatureId, section: &str) -> Self {
-        Self::off(id, "switched off in the configuration").mended_by(format!(
+        Self::off(id, "switched off in the configuration").with_fix(format!(
             "switch it on in the section [{section}] of the configuration"
         ))
     }
 
     /// Adds instructions to fix the feature.
     #[must_use]
-    pub fn mended_by(self, mend: impl Into<String>) -> Self {
+    pub fn with_fix(self, mend: impl Into<String>) -> Self {
         Self {
             mend: mend.into(),
             ..self

@@ -56,14 +56,14 @@ pub(crate) fn explain(error: &anyhow::Error) -> ExitCode {
     {
         return ExitCode::from(DONE);
     }
-    let message = format!("noctule: {}{}\n", words(error), mend(error));
+    let message = format!("noctule: {}{}\n", words(error), advice(error));
     patient::offer(std::io::stderr(), message.as_bytes());
     ExitCode::from(code(error))
 }
 
 /// Returns advice for errors that need it. The kernel returns EAGAIN if it refuses to create
 /// another thread.
-fn mend(error: &anyhow::Error) -> &'static str {
+fn advice(error: &anyhow::Error) -> &'static str {
     let again = |e: &std::io::Error| e.kind() == std::io::ErrorKind::WouldBlock;
     match error.chain().any(|e| e.downcast_ref().is_some_and(again)) {
         true => {
@@ -126,7 +126,7 @@ mod tests {
     fn thread_limit_error_suggests_tasks_max() {
         let refused = |errno: rustix::io::Errno| {
             let error = std::io::Error::from(errno);
-            mend(&anyhow::Error::new(error).context("starting the HTTP server"))
+            advice(&anyhow::Error::new(error).context("starting the HTTP server"))
         };
         assert!(refused(rustix::io::Errno::AGAIN).contains("TasksMax="));
         assert_eq!(refused(rustix::io::Errno::ADDRINUSE), "");

@@ -73,14 +73,14 @@ pub(crate) fn hierarchy(facts: &Facts) -> Feature {
             id,
             format!("{version} is not mounted here: groups are shown by number only"),
         )
-        .mended_by("mount it, or give the container the host's /sys/fs/cgroup read-only");
+        .with_fix("mount it, or give the container the host's /sys/fs/cgroup read-only");
     };
     // Paths come from the mount and from the kernel's events. Even in a cgroup namespace they are
     // the host's paths, if the mount is the host's.
     let part = noctule_identity::mount_note(mount);
     let namespace = || noctule_identity::namespace_note(Path::new("/"));
     if let Some(note) = part.map(|part| namespace().unwrap_or(part)) {
-        return Feature::degraded(id, note).mended_by(
+        return Feature::degraded(id, note).with_fix(
             "give the container the host's /sys/fs/cgroup read-only, or the host's cgroup namespace",
         );
     }
@@ -95,7 +95,7 @@ pub(crate) fn processes(facts: &Facts) -> Feature {
             "runs in a pid namespace: only the processes in it are listed; no row includes the CPU \
              time of other processes",
         )
-        .mended_by("run in the host's pid namespace (docker --pid=host, hostPID: true)");
+        .with_fix("run in the host's pid namespace (docker --pid=host, hostPID: true)");
     }
     if let Some(why) = &facts.proc_hides {
         return Feature::degraded(
@@ -106,7 +106,7 @@ pub(crate) fn processes(facts: &Facts) -> Feature {
                  unknown, and processes hidden from tracing programs do not appear in any row"
             ),
         )
-        .mended_by(
+        .with_fix(
             "add CAP_SYS_PTRACE, or mount /proc with hidepid=0 or with gid= set to a group of this \
              user",
         );
@@ -131,7 +131,7 @@ pub(crate) fn warn_of_hidden(facts: &Facts) {
 pub(crate) fn not_asked_for(id: FeatureId) -> Feature {
     let (switch, watch) = match id {
         FeatureId::DiskUse => {
-            return Feature::off(id, NOT_ASKED_FOR).mended_by(
+            return Feature::off(id, NOT_ASKED_FOR).with_fix(
                 "switch disks on in the section [collect] of the configuration, or watch with noctule why NAME",
             );
         }
@@ -139,7 +139,7 @@ pub(crate) fn not_asked_for(id: FeatureId) -> Feature {
         FeatureId::FileOpens => ("files", "--kind file"),
         _ => ("exec_failures", "--kind process --failures"),
     };
-    Feature::off(id, NOT_ASKED_FOR).mended_by(format!(
+    Feature::off(id, NOT_ASKED_FOR).with_fix(format!(
         "enable {switch} in section [events] of the configuration, or watch with noctule events \
          {watch}"
     ))
@@ -201,7 +201,7 @@ pub(crate) fn programs_unmeasured(
     match wanted {
         ProgramCost::Off => Some(
             Feature::off(id, "switched off in the configuration")
-                .mended_by("set program_cost = \"auto\" in section [collect] of the configuration"),
+                .with_fix("set program_cost = \"auto\" in section [collect] of the configuration"),
         ),
         ProgramCost::Auto if !isolated.is_empty() => Some(
             Feature::off(
@@ -212,7 +212,7 @@ pub(crate) fn programs_unmeasured(
                     isolated.len()
                 ),
             )
-            .mended_by(
+            .with_fix(
                 "if they may be interrupted, set program_cost = \"on\" in section [collect] of the \
                  configuration",
             ),
@@ -281,12 +281,12 @@ fn sandbox(found: Sandbox) -> Feature {
                 Error::from_raw_os_error(errno)
             ),
         )
-        .mended_by("let the container's or service's seccomp filter allow landlock_create_ruleset"),
+        .with_fix("let the container's or service's seccomp filter allow landlock_create_ruleset"),
         (true, Landlock::Absent) => Feature::degraded(
             id,
             format!("{what}; enforced by seccomp alone, without Landlock"),
         )
-        .mended_by(
+        .with_fix(
             "on a kernel of version 5.13 or later with CONFIG_SECURITY_LANDLOCK, boot with \
              landlock in lsm=",
         ),
@@ -296,13 +296,13 @@ fn sandbox(found: Sandbox) -> Feature {
         ),
         (false, Landlock::Absent) => {
             Feature::off(id, "the kernel has neither seccomp nor Landlock")
-                .mended_by("on a kernel with CONFIG_SECCOMP_FILTER")
+                .with_fix("on a kernel with CONFIG_SECCOMP_FILTER")
         }
         (false, Landlock::Version(version)) => Feature::degraded(
             id,
             format!("the HTTP thread cannot open files; enforced by Landlock {version} alone"),
         )
-        .mended_by("on a kernel with CONFIG_SECCOMP_FILTER"),
+        .with_fix("on a kernel with CONFIG_SECCOMP_FILTER"),
     }
 }
 
@@ -423,7 +423,7 @@ mod tests {
         let (waits, sockets) = (FeatureId::CpuWaits, FeatureId::TcpSockets);
         let off = |id| Feature::off(id, "no such hook");
         let one = [
-            off(waits).mended_by("a newer kernel"),
+            off(waits).with_fix("a newer kernel"),
             Feature::on(sockets, ""),
         ];
         let live = "cpu_waits is off: no such hook; a newer kernel".to_owned();
@@ -440,7 +440,7 @@ mod tests {
     }
 
     /// Returns the log at the levels warn and info.
-    fn said(run: impl Fn()) -> [String; 2] {
+    fn logged(run: impl Fn()) -> [String; 2] {
         [tracing::Level::WARN, tracing::Level::INFO].map(|level| {
             let log = tempfile::NamedTempFile::new().expect("a file");
             let subscriber = tracing_subscriber::fmt()
@@ -469,7 +469,7 @@ mod tests {
                 ..Scope::default()
             };
             let of =
-                |scope: Scope| said(|| assert_eq!(need_kinds(&features, &scope, when), Ok(())));
+                |scope: Scope| logged(|| assert_eq!(need_kinds(&features, &scope, when), Ok(())));
             let [warned, noted] = of(scope(false));
             assert_eq!(warned, "");
             assert!(noted.contains("INFO") && noted.contains(words), "{noted}");

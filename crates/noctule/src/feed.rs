@@ -221,12 +221,12 @@ impl Feed {
         let ids = self.state().looked_at.of(batch);
         for id in ids {
             let told = reader.read(id);
-            self.state().looked_at.tell(&id, told);
+            self.state().looked_at.store(&id, told);
         }
         let paths = self.state().groups.viewed(batch.sequence);
         for path in paths {
             let told = reader.settings(&path).map(Arc::new);
-            self.state().groups.tell(&path, told);
+            self.state().groups.store(&path, told);
         }
     }
 
@@ -603,7 +603,7 @@ mod tests {
     #[test]
     fn unmeasured_waits_are_refused_with_a_reason() {
         let feed = Feed::empty(&Config::default(), "h".into(), RECENT);
-        let off = Feature::off(FeatureId::CpuWaits, "no such hook").mended_by("a newer kernel");
+        let off = Feature::off(FeatureId::CpuWaits, "no such hook").with_fix("a newer kernel");
         for sequence in 1..3 {
             let batch = Batch {
                 sequence,

@@ -51,7 +51,7 @@ fn main() -> ExitCode {
         }
     };
     start_log(&args);
-    if let Err(error) = rights::hold_back() {
+    if let Err(error) = rights::disable_read_capability() {
         return exit::explain(&error);
     }
     stop::survive_limits();

@@ -61,9 +61,9 @@ impl Published {
         identity: &Identity,
         view: View,
         now_ns: u64,
-        hand_on: &mut dyn FnMut(Request),
+        pass_on: &mut dyn FnMut(Request),
     ) {
-        self.snapshot.otlp(identity, view, now_ns, hand_on);
+        self.snapshot.otlp(identity, view, now_ns, pass_on);
     }
 
     /// Returns the page of `/metrics`.

@@ -21,7 +21,7 @@ const READ: CapabilitySet = CapabilitySet::DAC_READ_SEARCH;
 
 /// Disables the capability to read everything until it is needed. Threads inherit this restriction.
 /// If the call fails, no file specified by the user may be opened.
-pub(crate) fn hold_back() -> Result<()> {
+pub(crate) fn disable_read_capability() -> Result<()> {
     if geteuid().is_root() {
         return Ok(());
     }
@@ -93,7 +93,7 @@ pub(crate) fn only_answer() {
 }
 
 /// Makes only these capabilities effective, until the next call.
-pub(crate) fn hold_back_all_but(kept: CapabilitySet) {
+pub(crate) fn restrict_effective_capabilities(kept: CapabilitySet) {
     let done = change(|sets| sets.effective = sets.permitted & kept);
     report_failed_step("capset", done.err(), KEEPS);
 }
@@ -141,11 +141,11 @@ fn report_failed_step(step: &str, error: Option<impl Display>, meaning: &str) {
 }
 
 /// Returns the feature status if threads of this process could not drop their capabilities.
-pub(crate) fn not_given_up() -> Option<Feature> {
+pub(crate) fn retained_privileges() -> Option<Feature> {
     let kept = KEPT.lock().unwrap_or_else(PoisonError::into_inner);
     (!kept.is_empty()).then(|| {
         let reason = format!("threads could not drop privileges: {}", kept.join("; "));
-        Feature::degraded(FeatureId::Sandbox, reason).mended_by(
+        Feature::degraded(FeatureId::Sandbox, reason).with_fix(
             "let the container's or service's seccomp filter and the security module allow capset, \
              prctl, seccomp, landlock_create_ruleset and landlock_restrict_self",
         )

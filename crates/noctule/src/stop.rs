@@ -91,8 +91,8 @@ impl Signals {
     /// ends the command.
     pub(crate) fn catch() -> Result<Self> {
         match hangup_ignored() {
-            true => Self::catch_these(&[SIGINT, SIGTERM], &[]),
-            false => Self::catch_these(&[SIGINT, SIGTERM, SIGHUP], &[]),
+            true => Self::catch_signals(&[SIGINT, SIGTERM], &[]),
+            false => Self::catch_signals(&[SIGINT, SIGTERM, SIGHUP], &[]),
         }
     }
 
@@ -105,12 +105,12 @@ impl Signals {
         }
         let signals = Self {
             wakes: Some(reader),
-            ..Self::catch_these(&[SIGINT, SIGTERM], &[SIGHUP])?
+            ..Self::catch_signals(&[SIGINT, SIGTERM], &[SIGHUP])?
         };
         Ok((signals, Waker(writer)))
     }
 
-    fn catch_these(ends: &[i32], reloads: &[i32]) -> Result<Self> {
+    fn catch_signals(ends: &[i32], reloads: &[i32]) -> Result<Self> {
         let pipe = |signals: &[i32]| -> std::io::Result<UnixStream> {
             let (reader, writer) = UnixStream::pair()?;
             reader.set_nonblocking(true)?;

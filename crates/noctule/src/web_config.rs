@@ -79,7 +79,7 @@ enum Version {
 }
 
 impl Version {
-    const fn meant(self) -> TlsVersion {
+    const fn to_tls_version(self) -> TlsVersion {
         match self {
             Self::TLS12 => TlsVersion::V12,
             Self::TLS13 => TlsVersion::V13,
@@ -262,8 +262,12 @@ impl TlsFile {
                 Clients::RequireAndVerifyClientCert => ClientAuth::RequireAndVerify,
             },
             client_ca: client_ca.as_ref().map(|(_, bytes)| bytes.as_slice()),
-            least: self.min_version.map_or(TlsVersion::V12, Version::meant),
-            most: self.max_version.map_or(TlsVersion::V13, Version::meant),
+            least: self
+                .min_version
+                .map_or(TlsVersion::V12, Version::to_tls_version),
+            most: self
+                .max_version
+                .map_or(TlsVersion::V13, Version::to_tls_version),
             suites: &self.cipher_suites,
             curves: &self.curve_preferences,
         };
@@ -308,7 +312,7 @@ mod tests {
 
     use super::*;
 
-    fn said(text: &str) -> String {
+    fn error_for(text: &str) -> String {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("web.yml");
         fs::write(&path, text).expect("our file");
@@ -359,7 +363,7 @@ mod tests {
             ("a: &x [*x, hunter2]\n", "expected one of"),
         ];
         for (text, expected) in cases {
-            let said = said(text);
+            let said = error_for(text);
             let right = said.contains(expected) && said.is_empty() == expected.is_empty();
             assert!(right && !said.contains("hunter2"), "{text}: {said}");
         }

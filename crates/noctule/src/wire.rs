@@ -20,7 +20,7 @@ use noctule_collect::{
 use noctule_identity::Registry;
 use noctule_kernel::{
     Accounting, CpuSlots, Disks, Error, ErrorKind, Events, Facts, Hierarchy, LoadedEvents, Plan,
-    beside,
+    run_both,
 };
 use noctule_model::{
     Batch, CgroupEvent, CgroupId, Event, EventKind, EventKinds, Feature, FeatureId, FeatureState,
@@ -210,7 +210,7 @@ impl Pipeline {
         let wanted = wanted(config, scope, &facts);
         let mut plan = Plan::new(&facts, &wanted)?;
         if shown == Shown::Waits {
-            plan.leave_out_use();
+            plan.keep_only_cpu_and_waits();
         }
         let cpus = CpuSlots::new(&facts)?;
         let events = (shown == Shown::All).then(|| events_wanted(config, scope, &facts));
@@ -221,7 +221,7 @@ impl Pipeline {
             let loaded = wanted.map(|wanted| LoadedEvents::load(&facts, wanted, &cpus));
             (meters, loaded)
         };
-        let ((meters, loaded), (life, names, registry, kernel)) = beside(load, || {
+        let ((meters, loaded), (life, names, registry, kernel)) = run_both(load, || {
             // Cgroup events start first, so that a group created during the walk is found by the
             // walk or by an event, or by both.
             let (life, names) = cgroup_life(&facts, wanted.ring_bytes / 4);
@@ -443,7 +443,7 @@ impl Pipeline {
         for process in events.iter_mut().filter_map(|event| event.process.as_mut()) {
             process.owner = Some(self.registry.owner(process.cgroup));
         }
-        events.retain(|event| stream.is_of_wanted(event));
+        events.retain(|event| stream.is_of_wanted_group(event));
         Ok(events)
     }
 
@@ -492,7 +492,7 @@ impl Pipeline {
         if let Some(status) = self.zone_warnings.follow(&mut self.meters, &batch) {
             self.cpu.set_feature(&status);
         }
-        if let Some(status) = rights::not_given_up() {
+        if let Some(status) = rights::retained_privileges() {
             batch.features = batch.features.iter().cloned().chain([status]).collect();
         }
         batch.exited.splice(0..0, self.exited.drain(..));
@@ -541,14 +541,14 @@ impl Pipeline {
         {
             kept |= CapabilitySet::PERFMON;
         }
-        rights::hold_back_all_but(kept);
+        rights::restrict_effective_capabilities(kept);
         let tried = self.tick();
         let batch = match tried {
             Ok(batch) => batch,
             Err(error) => {
                 tracing::debug!("reading the counters needs CAP_BPF: {error:#}");
                 kept |= CapabilitySet::BPF | CapabilitySet::PERFMON;
-                rights::hold_back_all_but(kept);
+                rights::restrict_effective_capabilities(kept);
                 self.tick()?
             }
         };
@@ -670,7 +670,7 @@ impl Pipeline {
         self.registry.apply(&events, now);
         if let Some(stream) = &mut self.events {
             // Removals come first, because they free entries.
-            stream.want_no_more(&self.released);
+            stream.forget_removed_groups(&self.released);
             if self.registry.take_changed() {
                 stream.want_more(&self.registry);
             }
@@ -724,7 +724,7 @@ pub(crate) fn examine(config: &Config, meters: &Meters) -> Vec<Feature> {
     // All optional features are tried, so that the advice to enable a feature is given only if the
     // feature works.
     let mut trial = config.clone();
-    let unasked = on_request::ask_for_all(&mut trial);
+    let unasked = on_request::enable_all_features(&mut trial);
     let scope = Scope {
         kinds: trial.events.kinds(),
         releasers: true,

@@ -319,7 +319,7 @@ fn grpc_outcome(status: StatusCode, headers: &HeaderMap, body: Collected<Bytes>)
         &format!("gRPC {}", grpc::name(code)),
         text("grpc-message").unwrap_or_default(),
     );
-    match grpc::is_for_now(code, after.is_some()) {
+    match grpc::allows_retry(code, after.is_some()) {
         true => Outcome::Later { after, why },
         false => Outcome::Refused { why },
     }

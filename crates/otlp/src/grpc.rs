@@ -53,7 +53,7 @@ pub(crate) fn name(code: i32) -> String {
 
 /// Returns whether OTLP allows a retry. For `RESOURCE_EXHAUSTED`, a retry is allowed only if the
 /// receiver gives a time.
-pub(crate) fn is_for_now(code: i32, says_when: bool) -> bool {
+pub(crate) fn allows_retry(code: i32, says_when: bool) -> bool {
     match name(code).as_str() {
         "CANCELLED" | "DEADLINE_EXCEEDED" | "ABORTED" | "OUT_OF_RANGE" | "UNAVAILABLE"
         | "DATA_LOSS" => true,
@@ -91,9 +91,9 @@ mod tests {
 
     #[test]
     fn codes_are_temporary_or_permanent() {
-        let for_now: Vec<i32> = (0..18).filter(|code| is_for_now(*code, false)).collect();
+        let for_now: Vec<i32> = (0..18).filter(|code| allows_retry(*code, false)).collect();
         assert_eq!(for_now, [1, 4, 10, 11, 14, 15]);
-        assert!(is_for_now(8, true));
+        assert!(allows_retry(8, true));
         assert_eq!((name(14), name(99)), ("UNAVAILABLE".into(), "99".into()));
     }
 

@@ -182,7 +182,7 @@ fn meaning(error: &rustls::Error, host: &str) -> String {
         }
         AlertReceived(AlertDescription::NoApplicationProtocol) => NO_HTTP2.into(),
         AlertReceived(AlertDescription::CertificateRequired) => ASKED.into(),
-        AlertReceived(alert) if is_about_ours(*alert) => format!(
+        AlertReceived(alert) if is_about_client_certificate(*alert) => format!(
             "the receiver rejects the client certificate ({alert:?}): otlp.cert_file must be valid, and signed by an \
              authority that the receiver trusts"
         ),
@@ -194,7 +194,7 @@ fn meaning(error: &rustls::Error, host: &str) -> String {
 }
 
 /// Returns whether the alert concerns the client certificate, or its absence in TLS 1.2.
-fn is_about_ours(alert: AlertDescription) -> bool {
+fn is_about_client_certificate(alert: AlertDescription) -> bool {
     use AlertDescription::{
         AccessDenied, BadCertificate, CertificateExpired, CertificateRevoked, CertificateUnknown,
         UnknownCA, UnsupportedCertificate,

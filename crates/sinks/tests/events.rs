@@ -328,7 +328,7 @@ fn sockets() -> Vec<Event> {
     ]
 }
 
-fn others() -> Vec<Event> {
+fn other_events() -> Vec<Event> {
     let mut cut = open(0o2_000_000, Some(2));
     if let What::FileOpen { path, .. } = &mut cut {
         path.truncated = true;
@@ -410,7 +410,7 @@ fn others() -> Vec<Event> {
 }
 
 fn all() -> Vec<Event> {
-    [processes(), sockets(), others()].concat()
+    [processes(), sockets(), other_events()].concat()
 }
 
 fn shown(line: &EventLine) -> String {
@@ -426,7 +426,7 @@ fn shown(line: &EventLine) -> String {
 }
 
 #[test]
-fn golden() {
+fn event_output_matches_the_golden_files() {
     let json = |event: &Event| format!("{}\n", event_json(event));
     let line = |event: &Event| shown(&event_line(event, 0));
     let cases: [(&str, String); 2] = [

@@ -39,7 +39,7 @@ fn samples<'a>(text: &'a str, metric: &str) -> Vec<(&'a str, &'a str)> {
 }
 
 #[test]
-fn golden() {
+fn pages_match_the_golden_files() {
     use Exposition::{Classic, OpenMetrics};
     let cases = [
         ("small.om.txt", small(), OpenMetrics),
@@ -65,7 +65,7 @@ fn golden() {
 /// Removes texts that openmetrics-parser 0.5 wrongly rejects. The parser accepts no unit for a
 /// histogram, although OpenMetrics forbids units only for info metrics and state sets. The parser
 /// also rejects the labels of culprits, which differ by kind.
-fn as_the_parser_takes_it(text: &str) -> String {
+fn adapt_for_parser(text: &str) -> String {
     let histograms = ["_duration_seconds ", "_tcp_connect_seconds "];
     let of_histogram = |line: &&str| histograms.iter().any(|name| line.contains(name));
     let unit = |line: &&str| line.starts_with("# UNIT") && of_histogram(line);
@@ -89,14 +89,14 @@ fn strict_parsers_accept_the_page() {
         _ => true,
     });
     for batch in [small(), waiting(), eventful(), uniform, Batch::default()] {
-        let text = as_the_parser_takes_it(&render(&batch, Exposition::OpenMetrics));
+        let text = adapt_for_parser(&render(&batch, Exposition::OpenMetrics));
         let parsed =
             openmetrics::parse_openmetrics(&text).unwrap_or_else(|e| panic!("{e}\n{text}"));
         let families = text.lines().filter(|l| l.starts_with("# TYPE ")).count();
         assert_eq!(parsed.families.len(), families);
         assert!(text.ends_with("\n# EOF\n"));
 
-        let text = as_the_parser_takes_it(&render(&batch, Exposition::Classic));
+        let text = adapt_for_parser(&render(&batch, Exposition::Classic));
         let parsed = prometheus::parse_prometheus(&text).unwrap_or_else(|e| panic!("{e}\n{text}"));
         let families = text.lines().filter(|l| l.starts_with("# TYPE ")).count();
         assert_eq!(parsed.families.len(), families);
@@ -347,7 +347,7 @@ fn destinations_add_up_to_their_subjects_total() {
 
 #[test]
 fn histogram_sum_equals_the_counters() {
-    let text = as_the_parser_takes_it(&render(&waiting(), Exposition::OpenMetrics));
+    let text = adapt_for_parser(&render(&waiting(), Exposition::OpenMetrics));
     let family = openmetrics::parse_openmetrics(&text).unwrap().families;
     let family = &family["noctule_container_sched_wait_duration_seconds"];
     let sample = family.iter_samples().next().unwrap();

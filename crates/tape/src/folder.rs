@@ -72,7 +72,7 @@ impl Folder {
         make.recursive(true).create(path).map_err(Error::at(path))?;
         let folder = OpenFolder::open(path)?;
         let file = path.join(LOCK);
-        if !file.exists() && segments(path)?.is_empty() && has_others(path)? {
+        if !file.exists() && segments(path)?.is_empty() && has_other_files(path)? {
             let path = path.display();
             return Err(Error::new(format!(
                 "{path}: the folder has files but no recording: choose a new or empty folder"
@@ -121,7 +121,11 @@ impl Folder {
 
     /// Removes the oldest segments until the remaining ones are within the limits. Keeps `current`,
     /// which is being written. The age limit also keeps the newest segment.
-    pub(crate) fn keep_to(&mut self, limits: &Limits, current: Option<&Path>) -> Result<(), Error> {
+    pub(crate) fn enforce_limits(
+        &mut self,
+        limits: &Limits,
+        current: Option<&Path>,
+    ) -> Result<(), Error> {
         if !limits.is_some() {
             return Ok(());
         }
@@ -191,7 +195,7 @@ pub(crate) fn segments(folder: &Path) -> Result<Vec<PathBuf>, Error> {
 }
 
 /// Returns whether the directory contains anything except the `lost+found` of a file system root.
-fn has_others(folder: &Path) -> Result<bool, Error> {
+fn has_other_files(folder: &Path) -> Result<bool, Error> {
     for entry in fs::read_dir(folder).map_err(Error::at(folder))? {
         let name = entry.map_err(Error::at(folder))?.file_name();
         if name != "lost+found" {
@@ -277,7 +281,8 @@ mod tests {
             bytes: Some(0),
             age_ns: Some(0),
         };
-        tape.keep_to(&none, Some(&second)).expect("they can go");
+        tape.enforce_limits(&none, Some(&second))
+            .expect("they can go");
         assert!(!first.exists(), "it was the oldest");
         assert!(theirs.exists() && second.exists());
         assert!(!tape.remove_oldest(Some(&second)).expect("a folder"));

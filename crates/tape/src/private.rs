@@ -49,7 +49,7 @@ impl OpenFolder {
     fn owned(path: PathBuf, folder: io::Result<File>) -> Result<Self, Error> {
         let folder = folder.map_err(Error::at(&path))?;
         let owner = folder.metadata().map_err(Error::at(&path))?.uid();
-        match others(owner, geteuid().as_raw()) {
+        match foreign_owner_error(owner, geteuid().as_raw()) {
             None => Ok(Self { path, folder }),
             Some(words) => Err(Error::new(format!("{}: it {words}", path.display()))),
         }
@@ -89,7 +89,7 @@ impl OpenFolder {
             file => file.map_err(io::Error::from).map_err(Error::at(&path))?,
         };
         let owner = file.metadata().map_err(Error::at(&path))?.uid();
-        match others(owner, geteuid().as_raw()) {
+        match foreign_owner_error(owner, geteuid().as_raw()) {
             None => Ok(file),
             Some(words) => Err(Error::new(format!("{}: it {words}", path.display()))),
         }
@@ -109,7 +109,7 @@ impl OpenFolder {
 
 /// Returns an error message if a directory or file for secrets belongs to another user, who could
 /// replace its content. Root may own it, because root can read everything anyway.
-fn others(owner: u32, me: u32) -> Option<String> {
+fn foreign_owner_error(owner: u32, me: u32) -> Option<String> {
     (owner != 0 && owner != me).then(|| {
         format!(
             "belongs to another user ({owner}), who could read or replace the recording: choose another \
@@ -139,7 +139,7 @@ mod tests {
             (1001, 1000, false),
         ];
         for (owner, me, good) in cases {
-            let said = others(owner, me);
+            let said = foreign_owner_error(owner, me);
             assert_eq!(said.is_none(), good, "{owner} {me}");
             let names = |said: String| said.contains(&format!("({owner})"));
             assert!(said.is_none_or(names), "{owner} {me}");

@@ -173,14 +173,14 @@ impl Segment {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 // The index is the first file of a segment. Without any file, the segment was just
                 // created.
-                if this.has_more() || this.is_gone() {
+                if this.has_more() || this.is_removed() {
                     this.damage_of_index(0, "the file is missing, so the segment cannot be read");
                 }
             }
             Err(error) => return Err(Error::at(&index)(error)),
         }
         this.read_meta();
-        if !this.damages.is_empty() && this.is_gone() {
+        if !this.damages.is_empty() && this.is_removed() {
             this.flushes.clear();
             this.damages = vec![Damage::removed(path)];
         }
@@ -188,7 +188,7 @@ impl Segment {
     }
 
     /// Returns whether the segment was removed. A recorder removes a segment as a whole.
-    fn is_gone(&self) -> bool {
+    fn is_removed(&self) -> bool {
         let found = fs::symlink_metadata(&self.path);
         found.is_err_and(|error| error.kind() == io::ErrorKind::NotFound)
     }
@@ -458,7 +458,7 @@ impl Segment {
     /// Reads the bytes of a chunk and verifies their checksum.
     fn bytes_of(&self, chunk: &Chunk) -> Result<Vec<u8>, Damage> {
         let damage = |error: io::Error| match error.kind() {
-            io::ErrorKind::NotFound if self.is_gone() => Damage::removed(&self.path),
+            io::ErrorKind::NotFound if self.is_removed() => Damage::removed(&self.path),
             _ => self.damage(chunk, error.to_string()),
         };
         let file = open_regular(&self.path.join(table_file(&chunk.table))).map_err(damage)?;

@@ -271,7 +271,7 @@ impl Writer {
             }
         }
         let current = self.open.as_ref().map(|open| open.folder.path());
-        self.folder.keep_to(&self.options.limits, current)?;
+        self.folder.enforce_limits(&self.options.limits, current)?;
         let mut encoded = None;
         loop {
             let written = self.append(flush, &parts, since_ns, &mut encoded);

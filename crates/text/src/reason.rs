@@ -195,7 +195,7 @@ const fn awaited(kind: VerdictKind) -> &'static str {
 }
 
 /// Waits below this share of the active time are not mentioned.
-const WORTH_A_WORD: f64 = 0.05;
+const MIN_NOTABLE_SHARE: f64 = 0.05;
 
 /// Describes the waits that the verdict does not mention.
 fn other_stalls(reason: &Reason) -> Option<String> {
@@ -204,15 +204,15 @@ fn other_stalls(reason: &Reason) -> Option<String> {
         return None;
     }
     let others = reason.stalls.iter();
-    let others = others.filter(|(kind, share)| *kind != reason.kind && *share >= WORTH_A_WORD);
+    let others = others.filter(|(kind, share)| *kind != reason.kind && *share >= MIN_NOTABLE_SHARE);
     let mut listed: Vec<String> = others
         .map(|(kind, share)| format!("for {} {}", awaited(*kind), part(*share)))
         .collect();
-    let waits_for_cpu = reason.kind.is_stall() && reason.runnable >= WORTH_A_WORD;
+    let waits_for_cpu = reason.kind.is_stall() && reason.runnable >= MIN_NOTABLE_SHARE;
     if waits_for_cpu {
         listed.push(format!("for a CPU {}", part(reason.runnable)));
     }
-    let stopped = (reason.stopped >= WORTH_A_WORD).then(|| {
+    let stopped = (reason.stopped >= MIN_NOTABLE_SHARE).then(|| {
         let share = part(reason.stopped);
         format!("its threads were stopped or frozen {share} of all their time")
     });

@@ -300,7 +300,7 @@ impl Session {
 
     /// Returns whether the map of first events is full, so that the kernel evicts the oldest
     /// entries.
-    pub fn forgets(&self) -> bool {
+    pub fn evicts_first_events(&self) -> bool {
         let all = FIRSTS as usize;
         let free = FREE_PER_CPU * TraceEvents::possible_cpus();
         let full = all - free.clamp(all / 8, all / 2);

@@ -227,7 +227,7 @@ impl Data {
             .collect();
         let is_losing = !words.is_empty();
         let features = self.last.iter().flat_map(|batch| batch.features.iter());
-        for feature in features.filter(|feature| feature.is_to_do()) {
+        for feature in features.filter(|feature| feature.is_fixable_here()) {
             words.push(format!("{} {}", feature.id, feature.state.name()));
         }
         (!words.is_empty()).then(|| Warning {

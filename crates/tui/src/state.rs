@@ -184,7 +184,7 @@ impl App {
     }
 
     /// Takes the position in the recording to which the user wants to move.
-    pub(crate) fn take_wish(&mut self) -> Option<Travel> {
+    pub(crate) fn take_travel(&mut self) -> Option<Travel> {
         self.place.as_mut()?.wish.take()
     }
 
@@ -242,9 +242,9 @@ impl App {
     /// Returns the position in [`COLUMNS`] of the sort column. If the level lacks the column that
     /// the user chose, this is the view's default.
     pub(crate) fn sort(&self) -> usize {
-        match COLUMNS[self.sort].is_there(&self.facts()) {
+        match COLUMNS[self.sort].is_available(&self.facts()) {
             true => self.sort,
-            false if COLUMNS[default_sort(self.view)].is_there(&self.facts()) => {
+            false if COLUMNS[default_sort(self.view)].is_available(&self.facts()) => {
                 default_sort(self.view)
             }
             // The default is the verdict, which processes do not have.
@@ -448,7 +448,7 @@ impl App {
         let mut next = self.sort();
         loop {
             next = (next + steps) % COLUMNS.len();
-            if COLUMNS[next].is_there(&facts) && COLUMNS[next].sorts() {
+            if COLUMNS[next].is_available(&facts) && COLUMNS[next].sorts() {
                 break;
             }
         }
@@ -523,7 +523,7 @@ impl App {
         self.list();
         self.hold_selection();
         self.hold_detail();
-        self.hold_beside();
+        self.update_side_pane();
         let areas = self.areas();
         self.look_up(areas.body.height.into());
         let all = (self.pane_height)(self, areas.pane.width);

@@ -148,7 +148,7 @@ pub(crate) fn drive(
             if let Some(input) = input(&received?) {
                 app = app.step(input);
                 changed = true;
-                if let Some(wish) = app.take_wish() {
+                if let Some(wish) = app.take_travel() {
                     source.travel(wish);
                 }
             }

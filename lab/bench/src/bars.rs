@@ -117,7 +117,7 @@ impl Comparison {
 
     /// Returns whether the median over the rounds meets the bar, or `None` if the median is
     /// unknown.
-    pub(super) fn met(&self) -> Option<bool> {
+    pub(super) fn is_met(&self) -> Option<bool> {
         let ratio = self.ratio.filter(|_| self.is_judged())?;
         Some(self.bar.bound.holds(ratio.rounds.median))
     }
@@ -126,7 +126,7 @@ impl Comparison {
         if !self.is_judged() {
             return String::new();
         }
-        let words = match self.met() {
+        let words = match self.is_met() {
             Some(true) => "ok",
             Some(false) => "missed",
             None => "not measured",

@@ -65,7 +65,7 @@ fn comparison(comparison: &Comparison) -> Value {
         "median": ratio.map(|r| r.rounds.median),
         "best": ratio.map(|r| r.best),
         "bar": comparison.is_judged().then(|| comparison.bar.bound.to_string()),
-        "met": comparison.met(),
+        "met": comparison.is_met(),
     })
 }
 

@@ -42,7 +42,7 @@ const USUAL_TESTS: &[&str] = &[
     "events::scenarios::the_whole",
     "events::story",
     "events::udp::a_flow",
-    "events::udp::what_dig",
+    "events::udp::dns_events",
     "hist::snapshot",
     "hist::switched",
     "lockdown",
@@ -51,7 +51,7 @@ const USUAL_TESTS: &[&str] = &[
     "types::page",
     "waits::blocked::a_stopped",
     "waits::blocked::threads",
-    "waits::host::what_the",
+    "waits::host::steal",
     "waits::throttle::throttled",
 ];
 

@@ -6,7 +6,7 @@ use noctule_model::{Batch, Level};
 use serde::{Deserialize, Serialize};
 
 use super::point::{Micros, Numbers, micros, nanos};
-use super::{OwnerId, Somebody};
+use super::{OwnerId, PartyRef};
 use crate::{CpuWindow, Party};
 
 /// Maximum number of CPUs in a point, from the lowest number.
@@ -60,10 +60,10 @@ pub(super) fn points(first: &Batch, last: &Batch, numbers: &mut Numbers) -> Vec<
         let known = cpu.holders.iter().filter_map(|(party, ns)| {
             let id = match party {
                 Party::Group(owner) => {
-                    numbers.id(Somebody::from(&owner.subject()), last, Some(owner))
+                    numbers.id(PartyRef::from(&owner.subject()), last, Some(owner))
                 }
-                Party::Kernel => numbers.id(Somebody::Kernel, last, None),
-                Party::Unnamed => numbers.id(Somebody::Unnamed, last, None),
+                Party::Kernel => numbers.id(PartyRef::Kernel, last, None),
+                Party::Unnamed => numbers.id(PartyRef::Unnamed, last, None),
                 Party::Command | Party::Below { .. } => return None,
             };
             Some((id, micros(*ns)))

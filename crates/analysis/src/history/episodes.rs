@@ -74,7 +74,7 @@ impl Episode {
 
     /// Extends the episode by a window. Returns `false` if the window does not continue the
     /// episode.
-    fn goes_on(&mut self, hurt: &Hurt, window: &JudgedWindow) -> bool {
+    fn try_extend(&mut self, hurt: &Hurt, window: &JudgedWindow) -> bool {
         if self.since_unix_ns != hurt.since_unix_ns {
             return false;
         }
@@ -120,7 +120,7 @@ impl TimelineView {
                 group.wait_ns += hurt.wait_ns;
                 group.hurt_ns += hurt.hurt_ns;
                 let last = group.episodes.last_mut();
-                if !last.is_some_and(|last| last.goes_on(hurt, window)) {
+                if !last.is_some_and(|last| last.try_extend(hurt, window)) {
                     group.episodes.push(Episode::of(hurt, window));
                 }
             }

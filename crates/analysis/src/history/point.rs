@@ -10,7 +10,7 @@ use noctule_model::{
 
 use super::cpu;
 use super::packed::{Lengths, OwnerLengths, OwnerPoint, PackedRows, PairPoint, PointRows};
-use super::{OwnerId, Somebody, TimelineLimits};
+use super::{OwnerId, PartyRef, TimelineLimits};
 use crate::{EnergyReport, Party};
 
 pub(super) type Micros = u64;
@@ -117,7 +117,7 @@ struct Numbered {
 impl Numbers {
     pub(super) fn id(
         &mut self,
-        who: Somebody<'_>,
+        who: PartyRef<'_>,
         batch: &Batch,
         owner: Option<&Arc<Owner>>,
     ) -> OwnerId {
@@ -128,12 +128,12 @@ impl Numbers {
             *next
         };
         let (id, party) = match who {
-            Somebody::Kernel => (*self.kernel.get_or_insert_with(number), Some(Party::Kernel)),
-            Somebody::Unnamed => (
+            PartyRef::Kernel => (*self.kernel.get_or_insert_with(number), Some(Party::Kernel)),
+            PartyRef::Unnamed => (
                 *self.unnamed.get_or_insert_with(number),
                 Some(Party::Unnamed),
             ),
-            Somebody::Subject(subject) => {
+            PartyRef::Subject(subject) => {
                 let id = match self.subjects.get_mut(subject) {
                     Some(known) => {
                         known.seen = sequence;
@@ -204,10 +204,10 @@ impl Numbers {
     /// Returns the number of a party at the level of containers, if one was assigned.
     pub(super) fn of(&self, party: &Party) -> Option<OwnerId> {
         match party {
-            Party::Group(owner) => match Somebody::from(&owner.subject()) {
-                Somebody::Subject(subject) => self.subjects.get(subject).map(|known| known.id),
-                Somebody::Unnamed => self.unnamed,
-                Somebody::Kernel => self.kernel,
+            Party::Group(owner) => match PartyRef::from(&owner.subject()) {
+                PartyRef::Subject(subject) => self.subjects.get(subject).map(|known| known.id),
+                PartyRef::Unnamed => self.unnamed,
+                PartyRef::Kernel => self.kernel,
             },
             Party::Kernel => self.kernel,
             Party::Unnamed => self.unnamed,
@@ -273,13 +273,13 @@ impl TimePoint {
         names: &mut Numbers,
     ) -> Self {
         let before = |row: &SubjectRow| row_of(&row.subject, first);
-        let mut pairs: Vec<(Somebody<'_>, Somebody<'_>, u64)> = Vec::new();
-        let mut hurts: HashMap<Somebody<'_>, u64> = HashMap::new();
+        let mut pairs: Vec<(PartyRef<'_>, PartyRef<'_>, u64)> = Vec::new();
+        let mut hurts: HashMap<PartyRef<'_>, u64> = HashMap::new();
         for row in &last.subjects {
             for (culprit, wait_ns) in blamed(before(row), row) {
-                let culprit = Somebody::from(culprit);
+                let culprit = PartyRef::from(culprit);
                 *hurts.entry(culprit).or_default() += wait_ns;
-                pairs.push((Somebody::from(&row.subject), culprit, wait_ns));
+                pairs.push((PartyRef::from(&row.subject), culprit, wait_ns));
             }
         }
         let energy = EnergyReport::between(first, last);
@@ -300,10 +300,10 @@ impl TimePoint {
         pairs.truncate(limits.pairs);
         let pairs = pairs.into_iter();
         let pairs = pairs.map(|(victim, culprit, wait_ns)| {
-            let mut id = |who: Somebody<'_>| {
+            let mut id = |who: PartyRef<'_>| {
                 let row = match who {
-                    Somebody::Subject(subject) => row_of(subject, last),
-                    Somebody::Kernel | Somebody::Unnamed => None,
+                    PartyRef::Subject(subject) => row_of(subject, last),
+                    PartyRef::Kernel | PartyRef::Unnamed => None,
                 };
                 names.id(who, last, row.map(|row| &row.owner))
             };
@@ -336,7 +336,7 @@ impl<'a> Candidate<'a> {
     fn new(
         before: Option<&'a SubjectRow>,
         row: &'a SubjectRow,
-        hurts: &HashMap<Somebody<'_>, u64>,
+        hurts: &HashMap<PartyRef<'_>, u64>,
         energy: Option<&EnergyReport>,
     ) -> Self {
         let charged = |energy: &EnergyReport| {
@@ -350,7 +350,7 @@ impl<'a> Candidate<'a> {
         Self {
             cpu_ns: grown(Counter::CpuTime),
             hurts_ns: hurts
-                .get(&Somebody::from(&row.subject))
+                .get(&PartyRef::from(&row.subject))
                 .copied()
                 .unwrap_or(0),
             wait_ns: Cause::ALL.map(|cause| grown(Counter::Wait(cause))),
@@ -361,7 +361,7 @@ impl<'a> Candidate<'a> {
     }
 
     fn point(&self, batch: &Batch, names: &mut Numbers) -> OwnerPoint {
-        let who = Somebody::from(&self.row.subject);
+        let who = PartyRef::from(&self.row.subject);
         OwnerPoint {
             id: names.id(who, batch, Some(&self.row.owner)),
             cpu_us: micros(self.cpu_ns),
@@ -409,7 +409,8 @@ fn blamed<'a>(
         Some(before[at.ok()?].wait_ns)
     };
     let grown = row.blame.iter().map(move |blame| {
-        let earlier = earlier(&blame.culprit).filter(|earlier| !blame.wait_ns.began_anew(earlier));
+        let earlier =
+            earlier(&blame.culprit).filter(|earlier| !blame.wait_ns.restarted_since(earlier));
         (&blame.culprit, blame.wait_ns - earlier.unwrap_or(0))
     });
     grown.filter(|(_, wait_ns)| *wait_ns > 0)

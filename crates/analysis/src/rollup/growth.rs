@@ -66,7 +66,7 @@ impl<K: Eq + Hash + Clone, V: Cumulative> Growth<K, V> {
             if cell.charged == *value {
                 continue;
             }
-            if self.rest.is_some() && value.began_anew(&cell.charged) {
+            if self.rest.is_some() && value.restarted_since(&cell.charged) {
                 forgotten.push((cgroup, std::mem::take(&mut cell.charged)));
             }
             if known(cgroup, &key) {
@@ -74,9 +74,9 @@ impl<K: Eq + Hash + Clone, V: Cumulative> Growth<K, V> {
             }
         }
         if listed < self.cells.len() {
-            forgotten.extend(self.take_the_gone());
+            forgotten.extend(self.take_missing_rows());
         }
-        self.charge_to_the_rest(forgotten);
+        self.charge_to_rest_row(forgotten);
         // Rest rows come last: the value of a dropped row was already charged before it was moved
         // to the rest row.
         for (cgroup, key, value) in rests {
@@ -91,7 +91,7 @@ impl<K: Eq + Hash + Clone, V: Cumulative> Growth<K, V> {
 
     /// Removes the rows that are missing from the batch, and returns the values that were charged
     /// for them.
-    fn take_the_gone(&mut self) -> Vec<(CgroupId, V)> {
+    fn take_missing_rows(&mut self) -> Vec<(CgroupId, V)> {
         let tick = self.tick;
         let mut gone: Vec<(CgroupId, V)> = Vec::new();
         self.cells.retain(|(cgroup, _), cell| {
@@ -104,7 +104,7 @@ impl<K: Eq + Hash + Clone, V: Cumulative> Growth<K, V> {
     }
 
     /// Counts the charged values of dropped rows as charged for the rest row.
-    fn charge_to_the_rest(&mut self, forgotten: Vec<(CgroupId, V)>) {
+    fn charge_to_rest_row(&mut self, forgotten: Vec<(CgroupId, V)>) {
         let Some(rest) = &self.rest else { return };
         for (cgroup, value) in forgotten {
             if let Some(cell) = self.cells.get_mut(&(cgroup, rest.clone())) {

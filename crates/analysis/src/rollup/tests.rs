@@ -254,7 +254,7 @@ fn waits_are_classified_by_the_culprits_relation() {
 }
 
 /// Asserts that the wait of each subject for others equals the sum over its culprits.
-fn sums_close(batch: &Batch) {
+fn assert_sums_close(batch: &Batch) {
     let mut node = Counters::default();
     for row in &batch.subjects {
         let others = row.counters[Counter::Wait(Cause::Neighbour)]
@@ -280,7 +280,7 @@ fn neighbour_waits_are_recomputed_and_summed_for_the_node() {
     let mut batch = Batch::default();
     for at in [1, 2] {
         batch = applied(&mut rollup, at, groups(counters), &cells);
-        sums_close(&batch);
+        assert_sums_close(&batch);
     }
     let unit = &batch.subjects[0];
     assert_eq!(unit.subject, Subject::Unit("a.service".into()));
@@ -363,7 +363,7 @@ fn culprit_is_charged_in_full_once_its_owner_is_known() {
         &[cell(1, culprit, 30)],
     );
     assert_eq!(batch.node.total[Counter::Wait(Cause::Neighbour)], 30);
-    sums_close(&batch);
+    assert_sums_close(&batch);
 }
 
 #[test]

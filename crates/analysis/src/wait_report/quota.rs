@@ -22,7 +22,7 @@ const PERIOD_NS: u64 = 100_000_000;
 
 /// Maximum number of periods that the kernel counts after the last thread of a group ends: the
 /// current period, and another one before the timer stops.
-const AFTER_THE_END: u64 = 2;
+const PERIODS_AFTER_END: u64 = 2;
 
 /// A quota that did not throttle is considered if at least this fraction of it was used.
 const NEARLY_USED: f64 = 0.9;
@@ -158,7 +158,7 @@ impl<'a> Growth<'a> {
         let periods = since(row.periods, |b| b.periods);
         let open = periods.saturating_sub(throttled_periods);
         let after = if row.ended {
-            open.min(AFTER_THE_END)
+            open.min(PERIODS_AFTER_END)
         } else {
             0
         };

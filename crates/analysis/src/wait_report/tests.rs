@@ -177,7 +177,11 @@ fn the_parts_add_up_at_every_level() {
         assert_eq!(all, (5 + 7 + 30 + 40) * MS, "{level:?}");
         for row in &report.rows {
             let others = [Cause::Neighbour, Cause::Kernel].map(|c| row.wait_ns[c as usize]);
-            assert_eq!(row.others_ns(), others.iter().sum::<u64>(), "{level:?}");
+            assert_eq!(
+                row.wait_on_others_ns(),
+                others.iter().sum::<u64>(),
+                "{level:?}"
+            );
         }
     }
 }
@@ -548,7 +552,11 @@ fn earlier_waits_do_not_count_after_a_name_loss() {
     let mut builder = ReportBuilder::new(first);
     builder.add(last);
     let report = builder.waits(Level::Container, false, &Thresholds::default());
-    let blamed: u64 = report.rows.iter().map(WaitReportRow::others_ns).sum();
+    let blamed: u64 = report
+        .rows
+        .iter()
+        .map(WaitReportRow::wait_on_others_ns)
+        .sum();
     assert_eq!(blamed, 3 * MS);
 }
 

@@ -114,7 +114,7 @@ impl Cgroups {
             .filter(|(_, group)| over(group))
             .map(|(id, _)| *id)
             .collect();
-        gone.extend(self.crowded_out(blocked));
+        gone.extend(self.groups_to_drop(blocked));
         for group in gone.iter().filter_map(|id| self.groups.remove(id)) {
             for (package, part) in group.parts.iter().enumerate() {
                 *self.retired.of(package as u32) += &part.shown;
@@ -127,7 +127,7 @@ impl Cgroups {
     /// Returns groups to drop for lack of room. A batch has already reported their usage. If they
     /// reappear, they count from 0. A group with blocked threads is kept, because the time since
     /// its threads blocked would be counted again.
-    fn crowded_out(&self, blocked: &BlockedThreads) -> Vec<CgroupId> {
+    fn groups_to_drop(&self, blocked: &BlockedThreads) -> Vec<CgroupId> {
         let over = self.groups.len().saturating_sub(self.most);
         if over == 0 {
             return Vec::new();

@@ -52,7 +52,7 @@ impl Features {
                 return first.clone();
             }
             let reason = format!("{}; {limit}", first.reason);
-            Feature::degraded(first.id, reason).mended_by(first.mend.clone())
+            Feature::degraded(first.id, reason).with_fix(first.mend.clone())
         });
         self.now = changed.collect();
     }

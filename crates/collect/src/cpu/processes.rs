@@ -30,7 +30,7 @@ pub(super) struct Processes {
     /// Boxed, because entries are large and up to half of the hash table is unused.
     living: IdMap<ProcessId, Box<Living>>,
     /// Values to add to the processes in this batch only.
-    besides: IdMap<(ProcessId, u32), Counters>,
+    batch_extras: IdMap<(ProcessId, u32), Counters>,
     /// Processes that were reaped and whose exit was not reported before this batch.
     reaped: Vec<ProcessId>,
     /// Number of live followed processes.
@@ -73,7 +73,7 @@ impl Processes {
             before_ns: 0,
             now_ns: 0,
             living: IdMap::default(),
-            besides: IdMap::default(),
+            batch_extras: IdMap::default(),
             reaped: Vec::new(),
             followed: 0,
             overflow: None,
@@ -82,8 +82,8 @@ impl Processes {
 
     pub(super) fn begin(&mut self, now_ns: u64) {
         self.before_ns = std::mem::replace(&mut self.now_ns, now_ns);
-        self.besides.clear();
-        self.besides.shrink_to(self.living.len());
+        self.batch_extras.clear();
+        self.batch_extras.shrink_to(self.living.len());
         for living in self.living.values_mut() {
             living.row.waiting = Waiting::default();
         }
@@ -95,7 +95,7 @@ impl Processes {
         let now = self.now_ns;
         if *running != Counters::default() {
             *self
-                .besides
+                .batch_extras
                 .entry((id(sample), sample.package))
                 .or_default() += running;
         }
@@ -120,8 +120,8 @@ impl Processes {
 
     /// Adds the usage of a thread that was settled while the snapshot was taken.
     pub(super) fn add_late(&mut self, sample: &TaskSample) {
-        let besides = self.besides.entry((id(sample), sample.package));
-        *besides.or_default() += &sample.values();
+        let batch_extras = self.batch_extras.entry((id(sample), sample.package));
+        *batch_extras.or_default() += &sample.values();
         let living = self.living(sample);
         if sample.is(sample_flag::LEADER) {
             describe(&mut living.row, sample);
@@ -177,8 +177,8 @@ impl Processes {
             }
             for (package, part) in living.parts.iter_mut().enumerate() {
                 let mut sum = part.reported;
-                let besides = self.besides.get(&(*id, package as u32));
-                for more in part.carried.as_deref().into_iter().chain(besides) {
+                let batch_extras = self.batch_extras.get(&(*id, package as u32));
+                for more in part.carried.as_deref().into_iter().chain(batch_extras) {
                     sum += more;
                 }
                 // A thread that ended while the snapshot was taken is missing only from this sum.

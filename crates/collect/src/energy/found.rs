@@ -106,7 +106,7 @@ impl Rank {
 impl Found {
     /// Returns whether both meters cover the same part of the machine. Two zones of the same meter
     /// never do.
-    pub(super) fn covers_the_same(&self, other: &Self) -> bool {
+    pub(super) fn covers_same_part(&self, other: &Self) -> bool {
         let same =
             |one: Option<u32>, two: Option<u32>| one.is_none() || two.is_none() || one == two;
         self.rank != other.rank

@@ -20,7 +20,7 @@ pub(super) fn find(sys: &Path) -> Vec<Found> {
         .collect();
     entries.sort();
     let zones = entries.iter().filter_map(|entry| zone(&class, entry));
-    let of_one_core = has_a_counter_for_each_core(sys);
+    let of_one_core = has_counter_per_core(sys);
     let zones = zones.filter(|zone| zone.kind != ZoneKind::Core || !of_one_core);
     zones.collect()
 }
@@ -28,7 +28,7 @@ pub(super) fn find(sys: &Path) -> Vec<Found> {
 /// Returns whether the processor has an energy counter for each core, as processors of AMD and
 /// Hygon do. Powercap reads the counter of one core of the package and reports the value for all
 /// cores. Perf adds up all cores.
-fn has_a_counter_for_each_core(sys: &Path) -> bool {
+fn has_counter_per_core(sys: &Path) -> bool {
     let vendors = ["ven0002", "ven0009"];
     let modalias = line(&sys.join("devices/system/cpu/modalias")).unwrap_or_default();
     modalias.starts_with("cpu:type:x86,") && vendors.iter().any(|vendor| modalias.contains(vendor))

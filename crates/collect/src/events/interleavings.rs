@@ -67,7 +67,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
 
 /// The life of a process, and the events that the stream has reported about the process.
 #[derive(Debug, Default)]
-struct Told {
+struct ReportedLife {
     /// Whether the process is older than the stream.
     before: bool,
     ended: bool,
@@ -106,7 +106,7 @@ struct World {
     listed: Vec<Listed>,
     ring: VecDeque<RawEvent>,
     lost: Lost,
-    told: HashMap<ProcessId, Told>,
+    told: HashMap<ProcessId, ReportedLife>,
     known: Known,
     relist: Relist,
     lost_before: usize,
@@ -135,9 +135,9 @@ impl World {
         for pid in 1..4 {
             let process = process(pid, SECOND);
             this.known.note(&start(process), false);
-            let older = Told {
+            let older = ReportedLife {
                 before: true,
-                ..Told::default()
+                ..ReportedLife::default()
             };
             this.told.insert(process.id, older);
             this.alive.push(process);
@@ -178,7 +178,7 @@ impl World {
         let free = |pid: &u32| self.alive.iter().all(|other| other.id.pid != *pid);
         let Some(pid) = (1..).find(free) else { return };
         let process = process(pid, self.now_ns);
-        self.told.insert(process.id, Told::default());
+        self.told.insert(process.id, ReportedLife::default());
         self.alive.push(process);
         self.record(start(process));
     }
@@ -252,7 +252,7 @@ impl World {
             self.relist.begin(now_ns);
         }
         let losing = self.lost.all() != self.lost_before;
-        let waits = self.known.waits_for_an_end(&batch);
+        let waits = self.known.awaits_exit(&batch);
         if self.relist.is_over(now_ns, losing, waits) {
             self.whole_ns = self.now_ns;
             self.known.prune(&batch);

@@ -153,7 +153,7 @@ impl Known {
 
     /// Returns whether the batch has a process that the kernel no longer lists and whose exit was
     /// not reported.
-    pub(super) fn waits_for_an_end(&self, batch: &Batch) -> bool {
+    pub(super) fn awaits_exit(&self, batch: &Batch) -> bool {
         let mut gone = batch.processes.iter().filter(|row| row.gone);
         gone.any(|row| self.processes.contains_key(&row.id))
     }

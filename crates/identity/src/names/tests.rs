@@ -69,7 +69,7 @@ const BUNDLE: &str = r#"{"ociVersion":"1.1.0","process":{"args":["x"]},"annotati
     "io.kubernetes.cri.image-name":"r.io/web:1","io.kubernetes.cri.sandbox-name":"shop-0","io.kubernetes.cri.sandbox-namespace":"prod"}}"#;
 
 #[test]
-fn containerd() {
+fn containerd_bundles_name_containers() {
     let task = "run/containerd/io.containerd.runtime.v2.task/k8s.io/{A}/config.json";
     let k3s = "run/k3s/containerd/io.containerd.runtime.v2.task/k8s.io/{A}/config.json";
     let nerdctl = "run/containerd/io.containerd.runtime.v2.task/default/{A}/config.json";
@@ -114,7 +114,7 @@ fn containerd() {
 }
 
 #[test]
-fn docker() {
+fn docker_files_name_containers() {
     let file = "var/lib/docker/containers/{A}/config.v2.json";
     let moved = "data/docker/containers/{A}/config.v2.json";
     let bundle = "run/containerd/io.containerd.runtime.v2.task/moby/{A}/config.json";
@@ -185,7 +185,7 @@ fn docker() {
 }
 
 #[test]
-fn crio_and_podman() {
+fn crio_and_podman_files_name_containers() {
     let run = "run/containers/storage/overlay-containers/{A}/userdata/config.json";
     let lib = "var/lib/containers/storage/overlay-containers/{A}/userdata/config.json";
     let list = "var/lib/containers/storage/overlay-containers/containers.json";

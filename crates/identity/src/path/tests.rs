@@ -48,7 +48,7 @@ fn check(cases: &[(&str, &str)]) {
 }
 
 #[test]
-fn docker() {
+fn docker_paths_are_classified() {
     check(&[
         ("/docker/{A}", "docker {A}"),
         ("/docker/{A}/init", "docker {A}"),
@@ -83,7 +83,7 @@ fn docker() {
 }
 
 #[test]
-fn kubernetes() {
+fn kubernetes_paths_are_classified() {
     check(&[
         (
             "/kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod{u}.slice/cri-containerd-{A}.scope",
@@ -149,7 +149,7 @@ fn kubernetes() {
 }
 
 #[test]
-fn crio_and_podman() {
+fn crio_and_podman_paths_are_classified() {
     check(&[
         (
             "/kubepods.slice/kubepods-pod{u}.slice/crio-{A}.scope",

@@ -65,7 +65,7 @@ impl Registry {
     /// Returns whether the container whose group is at `top` may have this id.
     pub(super) fn grants(&mut self, id: CgroupId, path: &str, container: &str, top: &str) -> bool {
         let holder = self.claims.holders.get(container);
-        if holder.is_some_and(|&holder| holder != id && self.holds_elsewhere(holder, top)) {
+        if holder.is_some_and(|&holder| holder != id && self.exists_elsewhere(holder, top)) {
             return false;
         }
         if path == top {
@@ -77,7 +77,7 @@ impl Registry {
     /// Returns whether that group exists at another path. The removal of the group may not have
     /// been reported, so the hierarchy is checked. With a partial mount, this can only rely on the
     /// kernel's events.
-    fn holds_elsewhere(&self, holder: CgroupId, top: &str) -> bool {
+    fn exists_elsewhere(&self, holder: CgroupId, top: &str) -> bool {
         let Some(group) = self.groups.get(&holder) else {
             return false;
         };

@@ -66,7 +66,7 @@ pub(super) fn cpu_time(facts: &Facts, unlisted: Option<&Error>) -> Feature {
                 error.chain()
             ),
         )
-        .mended_by(REPORT),
+        .with_fix(REPORT),
     }
 }
 
@@ -76,7 +76,7 @@ pub(super) fn waits_refused(error: &Error) -> Feature {
         "this kernel rejects the programs that measure waits: {}",
         error.chain()
     );
-    Feature::off(FeatureId::CpuWaits, reason).mended_by(REPORT)
+    Feature::off(FeatureId::CpuWaits, reason).with_fix(REPORT)
 }
 
 /// Returns the status of run-queue latency. `error` is the reason why a program could not be
@@ -100,7 +100,7 @@ pub(super) fn waits(wanted: bool, error: Option<&libbpf_rs::Error>, facts: &Fact
             counted",
         ),
         None => Feature::on(id, "sched_switch, sched_migrate_task, sched_info"),
-        Some(error) if facts.scheduler.keeps_notes() => Feature::degraded(
+        Some(error) if facts.scheduler.records_usable_times() => Feature::degraded(
             id,
             format!(
                 "{error:#}: when a waiting thread moves to another CPU, its wait so far is \
@@ -131,13 +131,13 @@ pub(super) fn throttle(waits: bool, facts: &Facts) -> Option<Feature> {
                 and steal; the rest of the throttled time counts as contention"
             ),
         )
-        .mended_by(format!("{MEND}; Linux 6.6 has a better clock")),
+        .with_fix(format!("{MEND}; Linux 6.6 has a better clock")),
         None => Feature::off(
             id,
             "this kernel has no CPU quotas (CONFIG_CFS_BANDWIDTH), or does not record how long a \
             run queue was throttled: waits for a quota count as contention",
         )
-        .mended_by(MEND),
+        .with_fix(MEND),
     })
 }
 
@@ -159,8 +159,8 @@ pub(super) fn places(facts: &Facts) -> [Feature; 2] {
     let topology = &facts.topology;
     let (packages, overlap) = (FeatureId::Packages, FeatureId::SmtOverlap);
     let count = topology.packages().len();
-    let strangers = topology.strangers();
-    let packages = match (count, strangers) {
+    let unplaced_cpus = topology.unplaced_cpus();
+    let packages = match (count, unplaced_cpus) {
         (1, []) => Feature::on(packages, "one"),
         (_, []) => Feature::on(packages, format!("{count} (physical_package_id)")),
         (_, [first, ..]) => Feature::degraded(
@@ -252,5 +252,5 @@ fn off(id: FeatureId, error: &io::Error, facts: &Facts) -> Feature {
         ),
         _ => ("perf_event_open failed", String::new()),
     };
-    Feature::off(id, format!("{reason}: {error}")).mended_by(mend)
+    Feature::off(id, format!("{reason}: {error}")).with_fix(mend)
 }

@@ -12,7 +12,7 @@ use libbpf_rs::{AsRawLibbpf as _, OpenMap, libbpf_sys};
 
 use super::wakeups::Need;
 use super::{features, walk};
-use crate::beside::beside;
+use crate::beside::run_both;
 use crate::cpu_slots::CpuSlots;
 use crate::error::{Context as _, Error, not_loaded};
 use crate::facts::Facts;
@@ -42,7 +42,7 @@ pub(super) struct Refused {
 
 impl Asked {
     /// Returns everything that this kernel should accept, according to its facts.
-    pub(super) fn most(facts: &Facts, wanted: &Wanted) -> Self {
+    pub(super) fn full(facts: &Facts, wanted: &Wanted) -> Self {
         Self {
             wanted: wanted.clone(),
             lists_threads: walk::lists_threads(facts),
@@ -52,7 +52,7 @@ impl Asked {
     /// Returns this request and smaller requests, largest first. Releasers, which are only measured
     /// on request, are dropped first. The list of threads is dropped next: without it everything is
     /// still reported, at a higher cost.
-    fn ever_less(&self) -> Vec<Self> {
+    fn smaller_requests(&self) -> Vec<Self> {
         let parts = |it: &Self| (it.lists_threads, it.wanted.waits, it.wanted.releasers);
         let most = parts(self);
         let mut all = vec![self.clone()];
@@ -91,7 +91,7 @@ pub(super) fn load(
     cpu_slots: &CpuSlots,
 ) -> Result<(Loaded, Asked, Option<Refused>), Error> {
     let load = |asked: &Asked| both(asked, facts, hardware_mask, cpu_slots);
-    let (loaded, asked, error) = first_that_loads(most.ever_less(), load)?;
+    let (loaded, asked, error) = load_first_accepted(most.smaller_requests(), load)?;
     let refused = error.map(|error| Refused {
         list: asked.lists_threads != most.lists_threads,
         waits: asked.wanted.waits != most.wanted.waits,
@@ -119,14 +119,14 @@ fn both(
         share(&mut iterators, &maps).context("sharing the maps of the BPF object `switch`")?;
         iterators.load().map_err(not_loaded("switch", facts))
     };
-    let (iterators, switch) = beside(iterators, || hooks.load());
+    let (iterators, switch) = run_both(iterators, || hooks.load());
     Ok(Loaded {
         switch: switch.map_err(not_loaded("switch", facts))?,
         iterators: iterators?,
     })
 }
 
-fn first_that_loads<T>(
+fn load_first_accepted<T>(
     all: Vec<Asked>,
     load: impl Fn(&Asked) -> Result<T, Error>,
 ) -> Result<(T, Asked, Option<Error>), Error> {
@@ -313,7 +313,7 @@ mod tests {
     #[test]
     fn fewer_features_are_requested_after_a_refusal() {
         let tried = std::cell::RefCell::new(Vec::new());
-        let (_, got, error) = first_that_loads(asked(true, true).ever_less(), |asked| {
+        let (_, got, error) = load_first_accepted(asked(true, true).smaller_requests(), |asked| {
             let mut tried = tried.borrow_mut();
             tried.push((asked.lists_threads, asked.wanted.waits));
             match asked.wanted.waits {
@@ -331,7 +331,7 @@ mod tests {
     fn releasers_are_dropped_before_the_thread_list() {
         let mut most = asked(true, true);
         most.wanted.releasers = true;
-        let all = most.ever_less().into_iter();
+        let all = most.smaller_requests().into_iter();
         let all: Vec<_> = all
             .map(|it| (it.lists_threads, it.wanted.waits, it.wanted.releasers))
             .collect();
@@ -343,7 +343,7 @@ mod tests {
     #[test]
     fn retries_never_request_more_features() {
         let all = |lists, waits| {
-            let all = asked(lists, waits).ever_less().into_iter();
+            let all = asked(lists, waits).smaller_requests().into_iter();
             all.map(|it| (it.lists_threads, it.wanted.waits))
                 .collect::<Vec<_>>()
         };
@@ -354,7 +354,7 @@ mod tests {
 
     #[test]
     fn first_error_is_reported_if_nothing_loads() {
-        let error = first_that_loads(asked(false, true).ever_less(), |asked| {
+        let error = load_first_accepted(asked(false, true).smaller_requests(), |asked| {
             Err::<(), _>(refuse(u32::from(asked.wanted.waits)))
         });
         assert_eq!(error.err().expect("an error").to_string(), "try 1");

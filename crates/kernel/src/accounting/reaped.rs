@@ -192,7 +192,7 @@ mod tests {
             true
         });
         table.retain(|place, _| !taken.contains(place));
-        let used = snapshot.ended.iter().map(|row| row.values());
+        let used = snapshot.ended.iter().map(TaskSample::values);
         let used: Vec<u64> = used.map(|it| it[Counter::CpuTime]).collect();
         assert_eq!(used, [100, 140, 100, 100]);
         let mut left: Vec<u32> = table.values().map(|row| row.tgid).collect();

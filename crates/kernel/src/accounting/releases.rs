@@ -68,7 +68,7 @@ pub(super) fn attach(
         },
         Some(refused) => {
             let reason = format!("this kernel refuses the program: {}", refused.error.chain());
-            Feature::off(ID, reason).mended_by(REPORT)
+            Feature::off(ID, reason).with_fix(REPORT)
         }
         None if can_measure(facts) => return (None, None),
         None => Feature::off(

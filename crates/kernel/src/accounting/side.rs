@@ -62,7 +62,7 @@ pub(super) fn all(
 ) -> (Vec<Side>, Vec<Feature>) {
     let (mut sides, mut features) = of_page_cache(accounts, plan, facts);
     let load = |way: &Way| softirq(accounts, way, facts);
-    let (side, feature) = first_that_works(FeatureId::Softirqs, &plan.softirqs, load);
+    let (side, feature) = load_first_working(FeatureId::Softirqs, &plan.softirqs, load);
     sides.extend(side);
     features.extend(feature);
     (sides, features)
@@ -83,7 +83,7 @@ fn of_page_cache(accounts: &Accounts<'_>, plan: &Plan, facts: &Facts) -> (Vec<Si
     let load = |way: &Way| pagecache(accounts, &[way], facts);
     let each = [(READS, reads), (WRITES, writes)];
     let (sides, features): (Vec<_>, Vec<_>) = each
-        .map(|(feature, ways)| first_that_works(feature, ways, load))
+        .map(|(feature, ways)| load_first_working(feature, ways, load))
         .into_iter()
         .unzip();
     let (sides, features) = (sides.into_iter(), features.into_iter());
@@ -92,7 +92,7 @@ fn of_page_cache(accounts: &Accounts<'_>, plan: &Plan, facts: &Facts) -> (Vec<Si
 
 /// Loads the first of `ways` that works. The status contains the hook of that way, or the reason
 /// why each way failed. Returns no status if there are no ways.
-fn first_that_works(
+fn load_first_working(
     feature: FeatureId,
     ways: &[Way],
     load: impl Fn(&Way) -> Result<Side, libbpf_rs::Error>,

@@ -25,7 +25,7 @@ pub(super) enum Need {
 
 impl Need {
     pub(super) fn new(waits: bool, scheduler: Scheduler) -> Self {
-        match (waits, scheduler.keeps_notes()) {
+        match (waits, scheduler.records_usable_times()) {
             (false, _) => Self::Never,
             (true, false) => Self::Always,
             (true, true) if scheduler.throttles_threads => Self::Never,

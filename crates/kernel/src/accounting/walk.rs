@@ -144,7 +144,7 @@ impl Walk {
 
     /// Keeps the rows of a failed snapshot for the next one. Threads that were running then may
     /// have stopped.
-    pub(super) fn give_back(&mut self, rows: Vec<TaskSample>) {
+    pub(super) fn keep_rows_for_next(&mut self, rows: Vec<TaskSample>) {
         self.rows = rows;
         for row in &mut self.rows {
             row.flags &= !sample_flag::RUNNING;

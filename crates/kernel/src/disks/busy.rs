@@ -61,7 +61,7 @@ impl BusyTimes {
 /// from 0.
 fn grown(before: Option<&u64>, now: u64) -> u64 {
     match before {
-        Some(before) if !now.began_anew(before) => now - before,
+        Some(before) if !now.restarted_since(before) => now - before,
         _ => now,
     }
 }

@@ -33,7 +33,7 @@ pub(super) enum Look {
 impl Look {
     /// Returns the best method that the facts allow, and the fallback if the kernel rejects that
     /// method.
-    fn ever_less(facts: &Facts) -> [Self; 2] {
+    fn best_and_fallback(facts: &Facts) -> [Self; 2] {
         let best = match facts.socket_storage_iterates {
             true => Self::Storage,
             false => Self::Table,
@@ -66,11 +66,11 @@ pub(super) fn load(
         return None;
     }
     let load = |parts| load_tcp(facts, wanted, lifecycle, parts);
-    let looks = Look::ever_less(facts);
-    Some(most_that_works(calls_are_there(facts), &looks, load))
+    let looks = Look::best_and_fallback(facts);
+    Some(load_accepted_parts(check_call_hooks(facts), &looks, load))
 }
 
-fn most_that_works<T>(
+fn load_accepted_parts<T>(
     mut calls: Result<(), Error>,
     looks: &[Look],
     work: impl Fn(Parts) -> Result<T, Error>,
@@ -216,7 +216,7 @@ fn attach_most(
         Look::Walk => &[Look::Walk],
         look => &[look, Look::Walk],
     };
-    let attached = most_that_works(calls, looks, again);
+    let attached = load_accepted_parts(calls, looks, again);
     Loaded {
         refused: refused.or(attached.refused),
         ..attached
@@ -229,7 +229,7 @@ const CALLS: [&str; 2] = ["tcp_v4_connect()", "inet_csk_accept()"];
 /// Kernel function that is missing without IPv6, or is in the IPv6 module.
 const V6_CONNECT: &str = "tcp_v6_connect()";
 
-fn calls_are_there(facts: &Facts) -> Result<(), Error> {
+fn check_call_hooks(facts: &Facts) -> Result<(), Error> {
     match CALLS.iter().find(|call| !facts.hooks.contains(*call)) {
         None => fexit::probe(CALLS[0], facts),
         Some(call) => Err(Error::new(
@@ -286,7 +286,7 @@ fn listed(look: Look, refused: Option<&Error>) -> Feature {
                 lost: {why}"
             ),
         )
-        .mended_by(REPORT),
+        .with_fix(REPORT),
     }
 }
 
@@ -483,7 +483,7 @@ mod tests {
         };
         let tries = RefCell::new(Vec::new());
         let looks = [Look::Storage, Look::Walk];
-        let loaded = most_that_works(calls, &looks, |parts| {
+        let loaded = load_accepted_parts(calls, &looks, |parts| {
             tries.borrow_mut().push(parts);
             match refuses(parts) {
                 true => Err(refuse(&format!("try {}", tries.borrow().len()))),

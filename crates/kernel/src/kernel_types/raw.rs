@@ -53,7 +53,7 @@ impl Kind {
     }
 
     /// Returns whether noctule looks up types of this kind by name.
-    fn is_asked_for(self) -> bool {
+    fn is_looked_up(self) -> bool {
         let kinds = [Self::STRUCT, Self::UNION, Self::ENUM, Self::ENUM64];
         kinds.contains(&self) || [Self::FUNC, Self::TYPEDEF].contains(&self)
     }
@@ -143,7 +143,7 @@ impl<'a> Types<'a> {
             begins[two(name)] = true;
         }
         let is_one = |id: &u32| {
-            let it = self.get(*id).filter(|it| it.kind.is_asked_for());
+            let it = self.get(*id).filter(|it| it.kind.is_looked_up());
             it.is_some_and(|it| {
                 let offset = word(it.bytes, 0).unwrap_or(0) as usize;
                 let begin = self.strings.get(offset..).unwrap_or_default();

@@ -83,7 +83,7 @@ fn is_per_cpu(kind: MapType) -> bool {
 }
 
 fn entries(map: &impl libbpf_rs::MapCore) -> Result<Vec<MapEntry>, String> {
-    if let Some(why) = cannot_be_listed(map.map_type()) {
+    if let Some(why) = unlistable_reason(map.map_type()) {
         return Err(why.to_owned());
     }
     let per_cpu = is_per_cpu(map.map_type());
@@ -107,7 +107,7 @@ fn entries(map: &impl libbpf_rs::MapCore) -> Result<Vec<MapEntry>, String> {
     Ok(entries)
 }
 
-fn cannot_be_listed(kind: MapType) -> Option<&'static str> {
+fn unlistable_reason(kind: MapType) -> Option<&'static str> {
     Some(match kind {
         MapType::RingBuf | MapType::UserRingBuf => "a ring buffer holds records, not entries",
         MapType::PerfEventArray => "an array of perf events",

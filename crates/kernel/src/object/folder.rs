@@ -82,7 +82,7 @@ fn detached() -> rustix::io::Result<OwnedFd> {
 
 /// Returns the names in the list that consist of the prefix and the pid of a process that no longer
 /// exists.
-pub(super) fn of_the_dead<'a>(names: &'a [String], prefix: &str) -> Vec<&'a str> {
+pub(super) fn names_of_dead_processes<'a>(names: &'a [String], prefix: &str) -> Vec<&'a str> {
     let dead = |name: &&str| {
         let pid = name.strip_prefix(prefix).and_then(|rest| {
             let end = rest
@@ -108,6 +108,9 @@ mod tests {
             "other_4294967295".into(),
             "noctule_x".into(),
         ];
-        assert_eq!(of_the_dead(&names, "noctule_"), ["noctule_4294967295_1"]);
+        assert_eq!(
+            names_of_dead_processes(&names, "noctule_"),
+            ["noctule_4294967295_1"]
+        );
     }
 }

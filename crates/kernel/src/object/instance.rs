@@ -5,7 +5,7 @@ use std::fs::File;
 use std::io::{self, Read as _};
 use std::os::fd::{AsFd, BorrowedFd};
 
-use super::folder::{TraceFolder, of_the_dead};
+use super::folder::{TraceFolder, names_of_dead_processes};
 use crate::error::{Context as _, Error};
 
 const PREFIX: &str = "noctule_";
@@ -34,7 +34,7 @@ impl Printed {
         let names = folder
             .names("instances")
             .context("listing tracefs instances")?;
-        for left in of_the_dead(&names, PREFIX) {
+        for left in names_of_dead_processes(&names, PREFIX) {
             // Another process may already have removed the instance.
             let _ = folder.remove_folder(&format!("instances/{left}"));
         }

@@ -4,7 +4,7 @@
 use std::io;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use super::folder::{TraceFolder, of_the_dead};
+use super::folder::{TraceFolder, names_of_dead_processes};
 use crate::error::{Context as _, Error, ErrorKind};
 
 /// Message for kernels without kprobes.
@@ -94,7 +94,7 @@ impl TraceFolder {
     /// Removes the kprobe events of killed processes.
     fn clean(&self) {
         let names = self.names(&format!("events/{GROUP}")).unwrap_or_default();
-        for left in of_the_dead(&names, "load_") {
+        for left in names_of_dead_processes(&names, "load_") {
             // Another process may already have removed the event.
             let _ = self.append("kprobe_events", &format!("-:{GROUP}/{left}\n"));
         }

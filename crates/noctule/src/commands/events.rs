@@ -125,7 +125,7 @@ struct Stream<'a> {
 
 impl<'a> Stream<'a> {
     fn open(args: &'a EventsArgs, tape: Option<Recording>) -> Result<Self> {
-        let output = Output::beside(args.output.as_deref(), &args.command)?;
+        let output = Output::for_command(args.output.as_deref(), &args.command)?;
         Ok(Self {
             lines: EventLines::new(output.paint().wide(args.wide)),
             output,

@@ -32,7 +32,7 @@ pub(super) fn run(args: &RecordArgs, config: &Config) -> Result<u8> {
             args.segment
         )));
     }
-    let mut output = Output::beside(None, &args.command)?;
+    let mut output = Output::for_command(None, &args.command)?;
     let signals = Signals::catch()?;
     let folder = &args.output;
     let mut tape = ToTape(Recording::open(

@@ -45,17 +45,17 @@ pub(crate) fn energy(zones: &[Zone], unread: &[UnreadZone], readings: &[ZoneRead
     };
     let read = by_source(zones);
     match (zones.first(), refused.is_empty()) {
-        (None, true) => Feature::off(id, NONE).mended_by(MEND_NONE),
-        (None, false) => Feature::off(id, refused.join("; ")).mended_by(mend),
+        (None, true) => Feature::off(id, NONE).with_fix(MEND_NONE),
+        (None, false) => Feature::off(id, refused.join("; ")).with_fix(mend),
         (Some(zone), _) if !zone.is_measured() => Feature::degraded(
             id,
             "no meter: CPU energy comes from the model in the configuration",
         )
-        .mended_by(MEND_MODEL),
+        .with_fix(MEND_MODEL),
         (Some(_), true) => Feature::on(id, read),
         (Some(_), false) => {
             let reason = format!("{read}; not read: {}", refused.join("; "));
-            Feature::degraded(id, reason).mended_by(mend)
+            Feature::degraded(id, reason).with_fix(mend)
         }
     }
 }

@@ -21,7 +21,7 @@ const PATIENCE: u64 = 10;
 
 /// Details of a process. A value is `None` if it was not read yet or is unavailable.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Told {
+pub(super) struct ProcessDetails {
     pub(super) user: Option<String>,
     pub(super) command_line: Option<String>,
 }
@@ -39,7 +39,7 @@ struct Looked<K, T> {
 pub(super) struct LookedAt<K, T>(Vec<Looked<K, T>>);
 
 /// The processes that clients are viewing.
-pub(super) type Processes = LookedAt<ProcessId, Told>;
+pub(super) type Processes = LookedAt<ProcessId, ProcessDetails>;
 
 /// The groups that clients are viewing, by path.
 pub(super) type Groups = LookedAt<String, Option<Arc<GroupSettings>>>;
@@ -77,7 +77,7 @@ impl<K: Clone + PartialEq, T: Clone + Default> LookedAt<K, T> {
     }
 
     /// Stores the details.
-    pub(super) fn tell(&mut self, id: &K, told: T) {
+    pub(super) fn store(&mut self, id: &K, told: T) {
         if let Some(looked) = self.0.iter_mut().find(|it| it.id == *id) {
             looked.told = told;
         }
@@ -112,8 +112,8 @@ impl Reader {
     }
 
     /// Reads the details of a process. The process may have ended since the batch.
-    pub(super) fn read(&self, id: ProcessId) -> Told {
-        Told {
+    pub(super) fn read(&self, id: ProcessId) -> ProcessDetails {
+        ProcessDetails {
             user: self.users.of(id.pid),
             command_line: self.commands.and_then(|commands| commands.line(id.pid)),
         }
@@ -166,14 +166,14 @@ mod tests {
     #[test]
     fn process_is_read_while_alive_and_requested() {
         let mut looked = Processes::default();
-        assert_eq!(looked.ask(id(7), 1), Told::default());
+        assert_eq!(looked.ask(id(7), 1), ProcessDetails::default());
         assert_eq!(looked.of(&batch(2, &[7, 8])), [id(7)]);
         assert_eq!(looked.of(&batch(2, &[8])), []);
-        let told = Told {
+        let told = ProcessDetails {
             user: Some("me".into()),
-            ..Told::default()
+            ..ProcessDetails::default()
         };
-        looked.tell(&id(7), told.clone());
+        looked.store(&id(7), told.clone());
         assert_eq!(looked.ask(id(7), 5), told);
         assert_eq!(looked.of(&batch(5 + PATIENCE, &[7])), [id(7)]);
         assert_eq!(looked.of(&batch(6 + PATIENCE, &[7])), []);

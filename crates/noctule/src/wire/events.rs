@@ -211,7 +211,7 @@ impl EventStream {
     }
 
     /// Returns whether the event belongs to a matching group.
-    pub(super) fn is_of_wanted(&self, event: &Event) -> bool {
+    pub(super) fn is_of_wanted_group(&self, event: &Event) -> bool {
         let owner = event.process.as_ref().and_then(|it| it.owner.as_ref());
         match (&self.whose, owner) {
             (Whose::Groups(wanted), Some(owner)) => {
@@ -222,7 +222,7 @@ impl EventStream {
     }
 
     /// Removes groups that no longer exist from the kernel's table.
-    pub(super) fn want_no_more(&mut self, gone: &[CgroupId]) {
+    pub(super) fn forget_removed_groups(&mut self, gone: &[CgroupId]) {
         if let Whose::Groups(wanted) = &mut self.whose {
             let kernel = self.source.kernel();
             for id in gone.iter().filter(|id| wanted.remove(id).is_some()) {

@@ -37,7 +37,7 @@ impl Pipeline {
 }
 
 /// Enables everything, and returns the features that were not enabled before.
-pub(super) fn ask_for_all(config: &mut Config) -> Vec<FeatureId> {
+pub(super) fn enable_all_features(config: &mut Config) -> Vec<FeatureId> {
     let (events, disks) = (&mut config.events, config.collect.disks);
     let asked = [
         (FeatureId::DiskUse, disks),
@@ -102,7 +102,7 @@ pub(super) fn load_disks(
     if !scope.disks {
         let status = match config.collect.disks {
             true => Feature::off(id, "this command does not show it")
-                .mended_by("watch with noctule why NAME"),
+                .with_fix("watch with noctule why NAME"),
             false => not_asked_for(id),
         };
         features.extend((shown == Shown::All).then_some(status));
@@ -132,7 +132,7 @@ pub(super) fn load_udp(
     let id = FeatureId::UdpEvents;
     let wanted = scope.kinds.has_any(&[EventKind::Dns, EventKind::Udp]);
     if !wanted && (config.events.dns || config.events.udp) {
-        features.push(Feature::off(id, "nothing stores them").mended_by(
+        features.push(Feature::off(id, "nothing stores them").with_fix(
             "write events to a file or a tape, or watch with noctule events --kind dns,udp",
         ));
         return None;

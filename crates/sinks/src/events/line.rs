@@ -71,14 +71,14 @@ pub fn event_line(event: &Event, utc_offset: i32) -> EventLine {
     EventLine {
         time: clock_ms(event.time_unix_ns, utc_offset),
         kind,
-        who: process.map(who).unwrap_or_default(),
+        who: process.map(process_label).unwrap_or_default(),
         place: process.map(place).unwrap_or_default(),
         what,
         tone: origin.map_or(tone, |_| Tone::Quiet),
     }
 }
 
-fn who(process: &EventProcess) -> String {
+fn process_label(process: &EventProcess) -> String {
     let comm = escape(&process.comm.text());
     format!("{comm}[{}]", process.id.pid)
 }
@@ -347,7 +347,7 @@ fn tcp(change: TcpChange, socket: &Socket) -> (String, Tone) {
             retransmits,
             rtt_us,
         } => {
-            let mut what = format!("{out} closed{}", end_of(reason, closed_here));
+            let mut what = format!("{out} closed{}", close_description(reason, closed_here));
             if let Some(ns) = duration_ns {
                 what.push_str(&format!(" after {}", duration(ns)));
             }
@@ -424,7 +424,7 @@ fn flow_of(flow: &UdpFlow) -> String {
 }
 
 /// Returns how a connection ended; empty if this side closed it normally.
-fn end_of(reason: Option<CloseReason>, closed_here: Option<bool>) -> &'static str {
+fn close_description(reason: Option<CloseReason>, closed_here: Option<bool>) -> &'static str {
     match reason {
         Some(CloseReason::Fin) if closed_here == Some(false) => " by the peer",
         Some(CloseReason::Fin) | None => "",

@@ -161,7 +161,7 @@ impl<T: Serialize> Serialize for Named<T> {
 impl<'a> RowJson<'a> {
     pub(super) fn new(report: &WaitReport, row: &'a WaitReportRow, level: Level) -> Self {
         let measured = report.measured;
-        let others = row.others_ns();
+        let others = row.wait_on_others_ns();
         let causes = Cause::ALL
             .into_iter()
             // A cause that cannot be measured is left out, because 0 seconds would be wrong.
@@ -248,12 +248,12 @@ impl WaitJson {
 }
 
 impl<'a> CulpritJson<'a> {
-    pub(super) fn new(culprit: &'a Culprit, others_ns: u64, level: Level) -> Self {
+    pub(super) fn new(culprit: &'a Culprit, wait_on_others_ns: u64, level: Level) -> Self {
         Self {
             name: culprit.party.name(level),
             owner: OwnerJson::of_party(&culprit.party, level),
             seconds: seconds(culprit.blame.wait_ns),
-            share: culprit.blame.wait_ns as f64 / others_ns.max(1) as f64,
+            share: culprit.blame.wait_ns as f64 / wait_on_others_ns.max(1) as f64,
         }
     }
 }

@@ -14,7 +14,7 @@ use super::{seconds, to_string};
 /// Returns the JSON of `noctule why --json`, which is `null` if the report has no row of the group.
 pub fn why_json(why: &Why) -> String {
     let answer = why.row().map(|row| {
-        let others = row.others_ns();
+        let others = row.wait_on_others_ns();
         let culprits = why.culprits.iter().map(|(culprit, processes)| Behind {
             culprit: CulpritJson::new(culprit, others, why.level),
             processes: processes.iter().map(ProcessJson::new).collect(),

@@ -110,7 +110,7 @@ impl Verdicts {
     }
 
     /// Returns every kind of verdict that the row has had, including the current one.
-    pub(super) fn had(self) -> impl Iterator<Item = VerdictKind> {
+    pub(super) fn past_kinds(self) -> impl Iterator<Item = VerdictKind> {
         let kinds = VerdictKind::ALL.into_iter();
         kinds.filter(move |kind| self.had & bit(*kind) != 0)
     }

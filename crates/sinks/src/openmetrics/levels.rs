@@ -241,7 +241,7 @@ fn verdict(text: &mut Writer, level: &Rows<'_>, metric: &Metric) {
     }
     text.family(level.name, metric);
     for (line, verdicts) in judged {
-        for kind in verdicts.had() {
+        for kind in verdicts.past_kinds() {
             let value = Value::Count(u64::from(kind == verdicts.now));
             text.sample(
                 line.born,

@@ -191,7 +191,7 @@ fn attributes(otel: &OtelMetric, labels: SampleLabels<'_>) -> Vec<KeyValue> {
 /// Collects resources until a request is large enough.
 struct Requests<'a> {
     identity: &'a Identity,
-    hand_on: &'a mut dyn FnMut(Request),
+    pass_on: &'a mut dyn FnMut(Request),
     open: MetricsRequest,
     bytes: usize,
     items: u64,
@@ -224,7 +224,7 @@ impl Requests<'_> {
         if self.bytes > 0 {
             let body = std::mem::take(&mut self.open).encode_to_vec();
             self.bytes = 0;
-            (self.hand_on)(Request {
+            (self.pass_on)(Request {
                 body,
                 items: std::mem::take(&mut self.items),
             });
@@ -233,7 +233,7 @@ impl Requests<'_> {
 }
 
 impl Snapshot {
-    /// Passes the figures to `hand_on` as OTLP requests, one at a time. `now_ns` is the same as for
+    /// Passes the figures to `pass_on` as OTLP requests, one at a time. `now_ns` is the same as for
     /// [`Snapshot::render`]. `view` determines which series are new to the receiver. New series get
     /// an additional point at 0.
     pub fn otlp(
@@ -241,12 +241,12 @@ impl Snapshot {
         identity: &Identity,
         view: View,
         now_ns: u64,
-        hand_on: &mut dyn FnMut(Request),
+        pass_on: &mut dyn FnMut(Request),
     ) {
         let writer = || Writer::of_points(Points::new(self.time_unix_ns), view, self.taken_ns);
         let mut requests = Requests {
             identity,
-            hand_on,
+            pass_on,
             open: MetricsRequest::default(),
             bytes: 0,
             items: 0,

@@ -77,7 +77,7 @@ fn a_folder_without_a_recording_is_an_error() {
 }
 
 /// Returns the damage reported after `harm` changed one of three segments.
-fn said(segment: usize, harm: &dyn Fn(&Path)) -> Vec<String> {
+fn damage_after(segment: usize, harm: &dyn Fn(&Path)) -> Vec<String> {
     let folder = tempfile::tempdir().expect("a folder");
     let mut world = World::new(8);
     let all: Vec<_> = (0..30).map(|_| world.tick()).collect();
@@ -135,7 +135,7 @@ fn lost_or_truncated_index_is_reported() {
         (2, &|_: &Path| {}, None),
     ];
     for (case, (segment, harm, expected)) in cases.into_iter().enumerate() {
-        let said = said(segment, harm);
+        let said = damage_after(segment, harm);
         assert_eq!(said.len(), expected.iter().count(), "case {case}: {said:?}");
         let is_said = |words: &str| said[0].contains(words);
         assert!(expected.is_none_or(is_said), "case {case}: {said:?}");
@@ -194,7 +194,7 @@ fn index_cut_between_lines_is_reported() {
         (2, &foreign_rows, MISSING),
     ];
     for (case, (segment, harm, expected)) in cases.into_iter().enumerate() {
-        let said = said(segment, harm);
+        let said = damage_after(segment, harm);
         assert_eq!(said.len(), expected.iter().count(), "case {case}: {said:?}");
         let is_said = |words: &str| said[0].contains(words);
         assert!(expected.is_none_or(is_said), "case {case}: {said:?}");

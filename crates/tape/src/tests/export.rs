@@ -332,15 +332,15 @@ fn value(column: &ColumnChunkMetaData, bytes: &[u8]) -> Value {
 
 /// The statistics of a column, combined over all row groups.
 #[derive(Debug, Default, PartialEq)]
-struct Said {
+struct ColumnStatistics {
     slots: i64,
     nulls: u64,
     least: Option<Value>,
     greatest: Option<Value>,
 }
 
-fn said(groups: &[RowGroupMetaData], column: usize) -> Said {
-    let mut said = Said::default();
+fn statistics_of(groups: &[RowGroupMetaData], column: usize) -> ColumnStatistics {
+    let mut said = ColumnStatistics::default();
     for group in groups {
         let column = group.column(column);
         let statistics = column.statistics().expect("statistics");
@@ -423,7 +423,11 @@ fn row_groups_do_not_change_rows_or_statistics() {
             assert_eq!(counted, rows.num_rows() as i64, "{table}");
             for column in 0..one[0].num_columns() {
                 let path = one[0].column(column).column_path();
-                assert_eq!(said(&groups, column), said(&one, column), "{table}: {path}");
+                assert_eq!(
+                    statistics_of(&groups, column),
+                    statistics_of(&one, column),
+                    "{table}: {path}"
+                );
             }
         }
         // The size of the row buffer does not change the rows.

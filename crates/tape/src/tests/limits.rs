@@ -182,7 +182,7 @@ fn wrong_clock_does_not_break_the_age_limit() {
 /// Records several runs of 80 s each in segments of 10 s, with an age limit of 100 s. Returns how
 /// many segments of each run finally remain. A run starts when the previous one ends. The wall
 /// clock of each run is off by the given amount.
-fn kept_of_starts(clocks: &[i64]) -> Vec<usize> {
+fn segments_kept(clocks: &[i64]) -> Vec<usize> {
     let folder = tempfile::tempdir().expect("a folder");
     let limits = Limits {
         bytes: None,
@@ -211,14 +211,14 @@ fn kept_of_starts(clocks: &[i64]) -> Vec<usize> {
 #[test]
 fn segment_from_the_future_is_kept_like_the_next() {
     const YEAR: i64 = 365 * 24 * 3_600_000_000_000;
-    let usual = kept_of_starts(&[0, 0, 0, 0]);
+    let usual = segments_kept(&[0, 0, 0, 0]);
     assert_eq!(usual[..2], [0, 0], "they are older than 160 s");
     assert_eq!((usual[2] > 0, usual[3]), (true, 8), "{usual:?}");
-    assert_eq!(kept_of_starts(&[YEAR, 0, 0, 0]), usual);
-    assert_eq!(kept_of_starts(&[0, YEAR, 0, 0]), usual);
+    assert_eq!(segments_kept(&[YEAR, 0, 0, 0]), usual);
+    assert_eq!(segments_kept(&[0, YEAR, 0, 0]), usual);
     // A clock that starts in the past at each boot must not remove recent segments.
-    assert_eq!(kept_of_starts(&[0, -YEAR]), [8, 8]);
-    assert_eq!(kept_of_starts(&[0, -YEAR, -YEAR - 80_000_000_000])[0], 8);
+    assert_eq!(segments_kept(&[0, -YEAR]), [8, 8]);
+    assert_eq!(segments_kept(&[0, -YEAR, -YEAR - 80_000_000_000])[0], 8);
 }
 
 #[test]

@@ -29,7 +29,7 @@ fn remove(folder: &Path, segments: usize) {
 }
 
 /// Returns the expected messages for the first segments of a recording.
-fn said(tape: &Tape, segments: usize) -> Vec<String> {
+fn expected_damage(tape: &Tape, segments: usize) -> Vec<String> {
     let paths = tape.segments()[..segments].iter();
     let words = "was removed while the recording was read, so its data is missing";
     paths
@@ -54,7 +54,7 @@ fn segment_removed_while_read_is_a_named_gap() {
         let rest = || all.iter().filter(|(_, batch)| batch.sequence >= first);
         let expected = words(rest().map(|(_, batch)| batch.clone()));
         remove(folder.path(), segments);
-        let said = said(&tape, segments);
+        let said = expected_damage(&tape, segments);
         let whole = Stretch::whole(span);
         let mut batches = whole.batches(&tape);
         assert_eq!(words(&mut batches), expected);
@@ -89,8 +89,8 @@ fn segment_removed_before_its_index_is_read_is_named() {
     remove(folder.path(), 2);
     let tape = Tape::of(&paths).expect("the others");
     let damages: Vec<_> = tape.damages().cloned().collect();
-    assert_eq!(text(&damages), said(&before, 2));
-    assert_eq!(text(&tape.check()), said(&before, 2));
+    assert_eq!(text(&damages), expected_damage(&before, 2));
+    assert_eq!(text(&tape.check()), expected_damage(&before, 2));
     let [span] = tape.spans()[..] else {
         panic!("one is left: {:?}", tape.spans());
     };

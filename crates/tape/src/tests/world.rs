@@ -511,13 +511,13 @@ impl World {
         Event {
             time_unix_ns: now - dice.roll(1 << 30),
             origin: origins[dice.roll(3) as usize],
-            what: what(dice),
+            what: random_what(dice),
             process: dice.maybe(process),
         }
     }
 }
 
-fn what(dice: &mut Dice) -> What {
+fn random_what(dice: &mut Dice) -> What {
     let path = FilePath {
         bytes: dice.bytes(),
         truncated: dice.happens(2),

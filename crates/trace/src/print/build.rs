@@ -70,7 +70,7 @@ impl Builder {
     }
 
     /// Makes the `otherwise` path of the branch at this index continue at the next operation.
-    pub(super) fn land_otherwise(&mut self, place: usize) {
+    pub(super) fn set_otherwise_target(&mut self, place: usize) {
         let here = self.ops.len();
         self.barrier = here;
         if let Some(Op::Branch { otherwise, .. }) = self.ops.get_mut(place) {

@@ -154,7 +154,7 @@ impl<'a> Parser<'a> {
             });
             self.expression()?;
             let jump = self.program.push_unfolded(Op::Jump(0));
-            self.program.land_otherwise(branch);
+            self.program.set_otherwise_target(branch);
             self.expect(":")?;
             self.expression()?;
             self.program.land(jump);

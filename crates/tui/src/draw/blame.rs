@@ -26,8 +26,8 @@ const MOST: u64 = 50;
 pub(crate) fn lines(app: &App, width: usize, palette: &Palette) -> Vec<Line<'static>> {
     let level = waits::level(app.level());
     let rows = app.shown.waits.rows(level).iter().map(|row| &row.now);
-    let mut victims: Vec<&WaitReportRow> = rows.filter(|row| row.others_ns() > 0).collect();
-    victims.sort_by_key(|row| Reverse(row.others_ns()));
+    let mut victims: Vec<&WaitReportRow> = rows.filter(|row| row.wait_on_others_ns() > 0).collect();
+    victims.sort_by_key(|row| Reverse(row.wait_on_others_ns()));
     let culprits = culprits(&victims, level);
     let heading =
         " Victims (rows) by culprits (columns), time waited per second; * is half or more";
@@ -56,7 +56,7 @@ pub(crate) fn lines(app: &App, width: usize, palette: &Palette) -> Vec<Line<'sta
     let titles = shown.iter().map(|(name, _)| (title(name), palette.accent));
     lines.push(matrix.line("", titles, title("all")));
     for victim in &victims {
-        let others = victim.others_ns();
+        let others = victim.wait_on_others_ns();
         let cells = shown.iter().map(|(culprit, _)| {
             let ns = behind(victim, culprit, level);
             match ns * 100 >= others * MOST {
@@ -68,7 +68,7 @@ pub(crate) fn lines(app: &App, width: usize, palette: &Palette) -> Vec<Line<'sta
         let name = escape(&victim.party.name(level));
         lines.push(matrix.line(&name, cells, matrix.time(others) + " "));
     }
-    let all = victims.iter().map(|row| row.others_ns()).sum();
+    let all = victims.iter().map(|row| row.wait_on_others_ns()).sum();
     let sums = shown
         .iter()
         .map(|(_, ns)| (matrix.time(*ns) + " ", Style::new()));

@@ -33,7 +33,7 @@ pub(crate) fn draw(app: &App, areas: &Areas, palette: &Palette, frame: &mut Fram
     let width = usize::from(areas.body.width).saturating_sub(1);
     let facts = app.facts();
     let placed = fit::fit(&facts, &app.hidden, width, app.is_tree());
-    beside(app, areas, palette, frame);
+    draw_side(app, areas, palette, frame);
     put(frame, areas.titles, 0, &titles(app, &placed, palette));
     let selected = app.selected();
     let page = usize::from(areas.body.height);
@@ -53,7 +53,7 @@ pub(crate) fn draw(app: &App, areas: &Areas, palette: &Palette, frame: &mut Fram
 }
 
 /// Draws the details of the selected row to the right of a wide table.
-fn beside(app: &App, areas: &Areas, palette: &Palette, frame: &mut Frame<'_>) {
+fn draw_side(app: &App, areas: &Areas, palette: &Palette, frame: &mut Frame<'_>) {
     let Some(detail) = app.beside.as_ref().filter(|_| areas.side.width > 2) else {
         return;
     };

@@ -45,7 +45,7 @@ pub(crate) fn answer(
     };
     let mut lines = match &waited.verdict {
         Some(last) => verdict(app, item, last, width, palette),
-        None => labelled("verdict", &before_the_first(app), width, palette),
+        None => labelled("verdict", &first_verdict_hint(app), width, palette),
     };
     lines.extend(time(app, &waited.now, width, palette));
     lines.extend(culprits(app, &waited.now, width, palette));
@@ -147,7 +147,7 @@ fn commands(
     lines
 }
 
-fn before_the_first(app: &App) -> String {
+fn first_verdict_hint(app: &App) -> String {
     let window = waits::verdict_window(app.interval).as_nanos() as u64;
     format!("none yet: its window is {} long", duration(window))
 }
@@ -311,7 +311,7 @@ fn culprits(app: &App, row: &WaitReportRow, width: usize, palette: &Palette) -> 
         Line::default(),
         Line::styled(text::keep_start(heading, width), palette.faint),
     ];
-    let others = row.others_ns();
+    let others = row.wait_on_others_ns();
     // The name is followed by 30 columns of figures.
     let room = width.saturating_sub(31).clamp(8, NAME);
     let line = |culprit: &Culprit| {

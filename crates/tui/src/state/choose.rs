@@ -25,7 +25,7 @@ impl App {
     /// Returns the positions of the columns that the current view offers.
     pub(crate) fn choices(&self) -> Vec<usize> {
         let facts = self.facts();
-        let there = |&i: &usize| COLUMNS[i].is_there(&facts);
+        let there = |&i: &usize| COLUMNS[i].is_available(&facts);
         (0..COLUMNS.len()).filter(there).collect()
     }
 

@@ -78,7 +78,7 @@ impl App {
 
     /// Updates the details to the right of the table. They describe the selected row, or the first
     /// row if no row is selected.
-    pub(super) fn hold_beside(&mut self) {
+    pub(super) fn update_side_pane(&mut self) {
         let is_wide = self.areas().side.width > 0;
         let line = self.lines.get(self.selected().unwrap_or(0));
         let Some(line) = line.filter(|_| is_wide) else {

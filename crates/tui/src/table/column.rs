@@ -179,7 +179,7 @@ impl SortKey {
 
 impl Column {
     /// Returns whether the column can be shown now.
-    pub(crate) fn is_there(&self, facts: &Facts) -> bool {
+    pub(crate) fn is_available(&self, facts: &Facts) -> bool {
         self.views.contains(&facts.view) && (self.exists)(facts)
     }
 

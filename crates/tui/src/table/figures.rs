@@ -126,7 +126,7 @@ pub(crate) fn culprit(level: Level, item: &Item) -> String {
 /// Returns the main culprit's share of the waits for others, in percent.
 pub(crate) fn culprit_percent(_: &Facts, item: &Item) -> Option<f64> {
     let row = waits(item)?;
-    let others = row.others_ns();
+    let others = row.wait_on_others_ns();
     let share = row.main_culprit_ns()? as f64 * 100.0 / others as f64;
     (others > 0).then_some(share)
 }

@@ -18,7 +18,7 @@ const GAP: usize = 1;
 /// contains the positions in [`COLUMNS`] that the user has hidden.
 pub(crate) fn fit(facts: &Facts, hidden: &HashSet<usize>, width: usize, tree: bool) -> Vec<Placed> {
     let there: Vec<usize> = (0..COLUMNS.len())
-        .filter(|&i| COLUMNS[i].is_there(facts) && !hidden.contains(&i))
+        .filter(|&i| COLUMNS[i].is_available(facts) && !hidden.contains(&i))
         .collect();
     let needs: Vec<Need> = there
         .iter()

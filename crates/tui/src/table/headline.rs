@@ -36,13 +36,13 @@ pub(crate) fn headline(
     let level = waits::level(level);
     let hurt = data.waits.hurt(level);
     match hurt.split_first() {
-        Some((worst, others)) => of_worst(worst, &reason(worst, level), others, level),
+        Some((worst, others)) => describe_worst(worst, &reason(worst, level), others, level),
         None if data.waits.is_judged() => calm("No group is hurt."),
         None => calm("Measuring: the first verdict follows."),
     }
 }
 
-fn of_worst(
+fn describe_worst(
     worst: &LastVerdict,
     reason: &Reason,
     others: &[&LastVerdict],

@@ -260,11 +260,11 @@ impl<'a> Player<'a> {
     /// Goes to a batch. First shows the result of the few batches that are quick to read.
     /// Afterwards reads the minute before them, unless a key is pressed.
     fn go_to(&mut self, run: usize, number: u64) -> Next {
-        let has = run == self.run && self.stand_at(number) && self.keeps_minute();
+        let has = run == self.run && self.seek_in_memory(number) && self.keeps_minute();
         if !has {
             self.run = run;
             self.fill(number.saturating_sub(QUICK as u64), number);
-            self.stand_at(number);
+            self.seek_in_memory(number);
         }
         let quick = (self.at + 1).saturating_sub(QUICK);
         if self.keeps_minute() && quick <= self.at.saturating_sub(LENGTH) {
@@ -321,7 +321,7 @@ impl<'a> Player<'a> {
         let mut back = LENGTH;
         loop {
             self.fill(number.saturating_sub(back as u64), number);
-            self.stand_at(number);
+            self.seek_in_memory(number);
             if self.keeps_minute() || self.kept.is_empty() {
                 return;
             }
@@ -355,7 +355,7 @@ impl<'a> Player<'a> {
 
     /// Moves to the last batch in memory whose number is at most `number`. Returns whether that
     /// batch is certainly the right one, because memory covers `number`.
-    fn stand_at(&mut self, number: u64) -> bool {
+    fn seek_in_memory(&mut self, number: u64) -> bool {
         let reached = self.kept.iter().take_while(|it| it.sequence <= number);
         let reached = reached.count();
         let (first, last) = (self.kept.front(), self.kept.back());

@@ -58,7 +58,7 @@ impl Guard {
         let before = guard.before.clone();
         panic::set_hook(Box::new(move |info| {
             panicked.store(true, Ordering::Relaxed);
-            give_back(&ours);
+            restore_terminal(&ours);
             before(info);
         }));
         guard
@@ -67,7 +67,7 @@ impl Guard {
 
 impl Drop for Guard {
     fn drop(&mut self) {
-        give_back(&self.ours);
+        restore_terminal(&self.ours);
         // The panic hook cannot be changed while this thread panics.
         if !thread::panicking() {
             let before = self.before.clone();
@@ -78,7 +78,7 @@ impl Drop for Guard {
 
 /// Restores the terminal only once, because leaving the alternate screen again would move the
 /// cursor back over later output. Errors are ignored, because there is no way to show them.
-fn give_back(ours: &AtomicBool) {
+fn restore_terminal(ours: &AtomicBool) {
     if ours.swap(false, Ordering::Relaxed) {
         let _ = terminal::disable_raw_mode();
         let mut stdout = io::stdout();

@@ -75,11 +75,11 @@ impl Fake {
 
     /// Adds a feature in the given state.
     pub(crate) fn off(self, id: FeatureId, state: FeatureState) -> Self {
-        self.off_with_mend(id, state, "")
+        self.off_with_fix(id, state, "")
     }
 
     /// Adds a feature in the given state, with advice on how to enable it.
-    pub(crate) fn off_with_mend(mut self, id: FeatureId, state: FeatureState, mend: &str) -> Self {
+    pub(crate) fn off_with_fix(mut self, id: FeatureId, state: FeatureState, mend: &str) -> Self {
         let feature = Feature {
             id,
             state,

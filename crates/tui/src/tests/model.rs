@@ -147,8 +147,8 @@ fn warnings_name_losses_and_features_that_can_be_enabled_here() {
     assert_eq!(push(&mut data, &mut fake, 7), None);
     let elsewhere = "on a virtual machine, ask the provider";
     fake = fake
-        .off_with_mend(FeatureId::Cycles, FeatureState::Off, elsewhere)
-        .off_with_mend(FeatureId::Tracefs, FeatureState::Degraded, "mount it")
+        .off_with_fix(FeatureId::Cycles, FeatureState::Off, elsewhere)
+        .off_with_fix(FeatureId::Tracefs, FeatureState::Degraded, "mount it")
         .off(FeatureId::TcpEvents, FeatureState::On);
     let off = push(&mut data, &mut fake, 7);
     assert_eq!(off, Some(("tracefs degraded".to_owned(), false)));
@@ -218,7 +218,7 @@ fn columns_fill_the_width_and_leave_in_order_of_priority() {
             let used: usize = placed.iter().map(|p| p.width + 1).sum();
             assert!(width < 11 || used == width + 1, "{width}");
             let dropped = (0..COLUMNS.len())
-                .filter(|&i| COLUMNS[i].is_there(&facts))
+                .filter(|&i| COLUMNS[i].is_available(&facts))
                 .filter(|&i| placed.iter().all(|p| p.column != i))
                 .map(|i| COLUMNS[i].priority)
                 .min();

@@ -426,12 +426,12 @@ fn keys_of_a_recording_request_moves() {
     ];
     for (keys, expected) in cases {
         let mut app = press(recorded.clone(), keys);
-        assert_eq!(app.take_wish(), expected, "{keys}");
+        assert_eq!(app.take_travel(), expected, "{keys}");
     }
     let refused = press(recorded.clone(), "g x Enter");
     assert!(screen(&refused, 100, 30).contains("not a number"));
     let mut stopped = press(recorded, "p Space");
-    assert_eq!(stopped.take_wish(), Some(Travel::Stop));
+    assert_eq!(stopped.take_travel(), Some(Travel::Stop));
     // The keys of a recording have no effect on the live screen.
-    assert_eq!(press(app(Level::Process, 100, 30), "v").take_wish(), None);
+    assert_eq!(press(app(Level::Process, 100, 30), "v").take_travel(), None);
 }

@@ -80,7 +80,7 @@ pub(super) fn young(app: App) -> App {
 }
 
 /// Shows processes that run and never wait.
-pub(super) fn nobody_waits(app: App) -> App {
+pub(super) fn processes_without_waits(app: App) -> App {
     let mut fake = node();
     let batches: Vec<Batch> = (0..3).map(|_| fake.tick(&[(1, 40)])).collect();
     press(feed(app, batches), "w")

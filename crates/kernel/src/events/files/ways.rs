@@ -55,7 +55,7 @@ pub(super) fn changes_seen() -> Feature {
 
 /// Returns the status of the feature if file changes cannot be traced.
 pub(super) fn changes_missing(error: &Error) -> Feature {
-    Feature::off(FeatureId::FileChanges, in_full(error))
+    Feature::off(FeatureId::FileChanges, full_message(error))
 }
 
 /// Returns the status of the feature if no reader would receive the file changes.
@@ -64,7 +64,7 @@ pub(super) fn changes_not_kept() -> Feature {
         FeatureId::FileChanges,
         "nothing records file events; opens are only counted",
     )
-    .mended_by("record events to a file or a tape, or watch them with noctule events --kind file")
+    .with_fix("record events to a file or a tape, or watch them with noctule events --kind file")
 }
 
 /// A program, and its tracepoint unless the section names the hook.
@@ -137,7 +137,7 @@ pub(super) fn none_works(facts: &Facts, problems: &[(&Way, Error)]) -> Feature {
         FEATURE,
         format!("could not be attached: {}", problems.join("; ")),
     )
-    .mended_by(mend)
+    .with_fix(mend)
 }
 
 /// Returns the status for kernels before 5.11, which lack bpf_get_current_task_btf(), and for
@@ -150,10 +150,10 @@ pub(super) fn too_old() -> Feature {
 }
 
 fn described(way: &Way, error: &Error) -> String {
-    format!("{}: {}", way.hook, in_full(error))
+    format!("{}: {}", way.hook, full_message(error))
 }
 
-fn in_full(error: &Error) -> String {
+fn full_message(error: &Error) -> String {
     use std::error::Error as _;
     match error.source() {
         Some(source) => format!("{error}: {source:#}"),

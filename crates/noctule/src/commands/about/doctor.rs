@@ -81,7 +81,7 @@ fn table(features: &[Feature], paint: Paint) -> String {
         });
         let tone = match feature.state {
             FeatureState::On => Tone::Good,
-            _ if !feature.is_to_do() => Tone::Faint,
+            _ if !feature.is_fixable_here() => Tone::Faint,
             FeatureState::Degraded => Tone::Own,
             FeatureState::Off => Tone::Bad,
         };
@@ -142,7 +142,7 @@ fn conclusion(features: &[Feature]) -> String {
     }
     let to_do: Vec<&str> = features
         .iter()
-        .filter(|feature| feature.is_to_do())
+        .filter(|feature| feature.is_fixable_here())
         .map(|feature| feature.id.name())
         .collect();
     words

@@ -102,7 +102,7 @@ pub(crate) fn run(args: &RunArgs, config: Config) -> Result<u8> {
             let published = Arc::new(Published::new(exporter.observe(&batch)));
             last.store(Some(published.clone()));
             kept.figures(&published, judged.as_ref(), &batch, &mut pipeline);
-            first_look = first_look.and_then(|look| look_once(look, batch.clone()));
+            first_look = first_look.and_then(|look| print_first_look(look, batch.clone()));
             crowded = pace::is_crowded(&batch);
             feed.publish(batch, judged.as_ref());
         }
@@ -293,14 +293,14 @@ fn handlers(
         metrics: Arc::new(move |wish| {
             scraped.refresh();
             let last = metrics.load_full()?;
-            let look = |scraper| scrapers.look(scraper, last.first_ns(), last.taken_ns());
+            let look = |scraper| scrapers.view_for(scraper, last.first_ns(), last.taken_ns());
             let view = wish.scraper.as_ref().map_or(View::Complete, look);
             let mut page = last.page(wish, view, wire::now_ns());
             let (scrapers, taken_ns) = (scrapers.clone(), last.taken_ns());
             page.sent = wish
                 .scraper
                 .clone()
-                .map(|scraper| Sent::new(move || scrapers.saw(&scraper, taken_ns)));
+                .map(|scraper| Sent::new(move || scrapers.record_sent(&scraper, taken_ns)));
             Some(page)
         }),
         ready: Arc::new(move || match ready.load_full() {
@@ -319,7 +319,7 @@ fn handlers(
 
 /// Prints the busiest containers and processes once, so that new users see a first result. Returns
 /// the builder if the window is still too short. Called only on a terminal.
-fn look_once(mut builder: ReportBuilder, batch: Batch) -> Option<ReportBuilder> {
+fn print_first_look(mut builder: ReportBuilder, batch: Batch) -> Option<ReportBuilder> {
     builder.add(batch);
     let window_ns = builder.ended_ns().saturating_sub(builder.started_ns());
     if window_ns < FIRST_LOOK.as_nanos() as u64 {

@@ -59,7 +59,7 @@ impl Scrapers {
     /// same view. `first_ns` is the time of the agent's first snapshot. If a scraper appears soon
     /// after that time, it was already waiting for the agent, so series that began later are new to
     /// it.
-    pub(super) fn look(&self, scraper: &Scraper, first_ns: u64, taken_ns: u64) -> View {
+    pub(super) fn view_for(&self, scraper: &Scraper, first_ns: u64, taken_ns: u64) -> View {
         let key = self.key(scraper);
         let mut known = self.known();
         let age_ns = |since_ns| taken_ns.saturating_sub(since_ns);
@@ -92,7 +92,7 @@ impl Scrapers {
 
     /// Records that the page with this snapshot was sent. Series that this page exposed as 0 have
     /// their real value in later pages.
-    pub(super) fn saw(&self, scraper: &Scraper, taken_ns: u64) {
+    pub(super) fn record_sent(&self, scraper: &Scraper, taken_ns: u64) {
         let key = self.key(scraper);
         if let Some(looks) = self.known().0.get_mut(&key)
             && looks.seen_ns.is_none_or(|seen_ns| seen_ns < taken_ns)
@@ -166,8 +166,8 @@ mod tests {
 
     /// Requests the snapshot of that second and receives its page.
     fn scrape(scrapers: &Scrapers, scraper: &Scraper, first: u64, seconds: u64) -> View {
-        let view = scrapers.look(scraper, first * SECOND, seconds * SECOND);
-        scrapers.saw(scraper, seconds * SECOND);
+        let view = scrapers.view_for(scraper, first * SECOND, seconds * SECOND);
+        scrapers.record_sent(scraper, seconds * SECOND);
         view
     }
 
@@ -175,7 +175,7 @@ mod tests {
     fn unsent_page_does_not_count_as_seen() {
         let (scrapers, scraper) = (Scrapers::default(), scraper("a", 1));
         assert_eq!(scrape(&scrapers, &scraper, 1, 5), since(1));
-        let cut = |seconds: u64| scrapers.look(&scraper, SECOND, seconds * SECOND);
+        let cut = |seconds: u64| scrapers.view_for(&scraper, SECOND, seconds * SECOND);
         assert_eq!(cut(10), since(5));
         assert_eq!(cut(15), since(5));
         assert_eq!(scrape(&scrapers, &scraper, 1, 15), since(5));

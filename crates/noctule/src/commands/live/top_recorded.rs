@@ -38,7 +38,7 @@ pub(crate) fn run(folder: &Path, args: &TopArgs, config: &Config) -> Result<u8> 
     let stop = stop::end_flag()?;
     let replayed = noctule_tui::replay(&shown, (run, start), &options, &stop);
     // Warnings are printed after the screen is closed, because it has no room for them.
-    window::warn(shown.met().iter());
+    window::warn(shown.damages_found().iter());
     replayed.context("cannot use the terminal")?;
     Ok(exit::DONE)
 }
@@ -111,7 +111,7 @@ impl Shown {
     }
 
     /// Returns the damage found so far.
-    fn met(&self) -> Vec<Damage> {
+    fn damages_found(&self) -> Vec<Damage> {
         let met = self.met.lock();
         met.unwrap_or_else(PoisonError::into_inner).clone()
     }
@@ -133,15 +133,15 @@ impl Shown {
         let ends = ends.filter_map(|(run, at)| self.batches(run, at).next());
         let all = runs.flat_map(|run| self.batches(run, 0));
         let began = Instant::now();
-        let mut is_told = false;
+        let mut is_announced = false;
         for batch in ends.chain(all) {
             sought.note(&batch);
             if sought.is_found() {
                 break;
             }
-            if !is_told && began.elapsed() > QUIET {
+            if !is_announced && began.elapsed() > QUIET {
                 tracing::warn!("searching all batches for the selected rows");
-                is_told = true;
+                is_announced = true;
             }
         }
         sought.selection()
@@ -317,7 +317,7 @@ mod tests {
         // The damage is recorded once, although it is found twice.
         for _ in 0..2 {
             assert!(shown.batches(0, end).count() > 0);
-            let said = shown.met();
+            let said = shown.damages_found();
             assert_eq!(said.len(), 1, "{said:?}");
             assert!(said[0].path.ends_with("node.arrows"), "{said:?}");
         }

@@ -45,7 +45,7 @@ pub(super) fn columns() -> Vec<Column<Of>> {
         Column::number("poll", 9, |_, _, row| class(row, BlockClass::Poll)),
         Column::number("other", 6, |_, _, row| class(row, BlockClass::Other)),
         Column::text("releaser", 5, 9, |_, level, row| {
-            released::most(row, level).map(Figure::text)
+            released::largest_releaser(row, level).map(Figure::text)
         }),
     ]
 }

@@ -14,7 +14,7 @@ const USERS: usize = 3;
 /// A device is listed if it was busy for at least this fraction of the window.
 const BUSY: f64 = 0.01;
 /// A user is listed if it took at least this share of the device's time.
-const WORTH_A_WORD: f64 = 0.01;
+const MIN_NOTABLE_SHARE: f64 = 0.01;
 /// Classes of blocked time that a device can cause.
 const CLASSES: [BlockClass; 3] = [
     BlockClass::Disk,
@@ -37,7 +37,7 @@ pub(super) fn of_group(report: &WaitReport, row: &WaitReportRow, level: Level) -
     };
     let shown = shown.into_iter().take(DEVICES);
     shown
-        .map(|disk| of_both(disk, row, (report, level)))
+        .map(|disk| describe_disk(disk, row, (report, level)))
         .collect()
 }
 
@@ -58,7 +58,7 @@ fn is_busy(disk: &DiskReport, report: &WaitReport) -> bool {
 }
 
 /// Describes the use of a device by all users and by the group.
-fn of_both(
+fn describe_disk(
     disk: &DiskReport,
     row: &WaitReportRow,
     (report, level): (&WaitReport, Level),
@@ -95,7 +95,7 @@ fn users(disk: &DiskReport, level: Level, row: Option<&WaitReportRow>) -> Vec<St
     let mut words = Vec::new();
     for (user, used) in &disk.users {
         let own = is_own(user);
-        if !own && (words.len() >= USERS || part(used) < WORTH_A_WORD) {
+        if !own && (words.len() >= USERS || part(used) < MIN_NOTABLE_SHARE) {
             continue;
         }
         let name = match own {

@@ -36,7 +36,7 @@ pub(crate) fn run(args: &EnergyArgs, config: &Config) -> Result<u8> {
     // As in `noctule stat`, wrong columns are reported before measuring. The level of a recording
     // is known only after reading it.
     shape(!args.of.command.is_empty())?;
-    let mut output = Output::beside(args.of.output.as_deref(), &args.of.command)?;
+    let mut output = Output::for_command(args.of.output.as_deref(), &args.of.command)?;
     let answer = match Window::open(&args.of.source.recorded, args.duration, WINDOW)? {
         Some(window) => of_recording(&window, args, config)?,
         None => live(args, config)?,
@@ -92,7 +92,7 @@ fn live(args: &EnergyArgs, config: &Config) -> Result<Answer> {
         ..answer
     };
     Ok(match batches.len() {
-        1..=AGAIN => divide_again(batches, pipeline.attribution(), detail, answer),
+        1..=AGAIN => reattribute(batches, pipeline.attribution(), detail, answer),
         _ => answer,
     })
 }
@@ -123,12 +123,12 @@ fn of_recording(window: &Window, args: &EnergyArgs, config: &Config) -> Result<A
     let mut attribution = Attribution::new(config.energy.idle.into()).knowing(knowledge);
     begun.for_each(|mut batch| attribution.apply(&mut batch));
     let detail = window::detail(args.by, &args.of.names, answer.followed);
-    Ok(divide_again(batches, &attribution, detail, answer))
+    Ok(reattribute(batches, &attribution, detail, answer))
 }
 
 /// Attributes the energy again, using the model learned in the window. When the window started,
 /// idle power and the cost of work were still unknown.
-fn divide_again(
+fn reattribute(
     batches: Vec<Batch>,
     attribution: &Attribution,
     detail: Detail,

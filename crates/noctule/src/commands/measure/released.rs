@@ -20,7 +20,7 @@ pub(super) fn lines(row: &WaitReportRow, level: Level) -> Vec<String> {
 
 /// Names the releaser with the largest share of the class with the longest blocked time; `None` if
 /// there is no such class.
-pub(super) fn most(row: &WaitReportRow, level: Level) -> Option<String> {
+pub(super) fn largest_releaser(row: &WaitReportRow, level: Level) -> Option<String> {
     let longest = row.released.iter().flatten().next()?;
     largest(longest, level)
 }

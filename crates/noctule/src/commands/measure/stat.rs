@@ -26,7 +26,7 @@ pub(crate) fn run(args: &StatArgs, config: &Config) -> Result<u8> {
     // Wrong columns are reported before anything is measured. Whether a recording followed a
     // command is known only after reading it.
     shape(!args.of.command.is_empty())?;
-    let mut output = Output::beside(args.of.output.as_deref(), &args.of.command)?;
+    let mut output = Output::for_command(args.of.output.as_deref(), &args.of.command)?;
     let answer = match Window::open(&args.of.source.recorded, args.duration, WINDOW)? {
         Some(window) => window.answer(args.by, &args.of.names)?,
         None => live(args, config)?,

@@ -87,7 +87,7 @@ pub(crate) fn draw(
 ) -> String {
     let figure = |of: &Of, row: &&WaitReportRow| of(report, level, row);
     let mut columns = columns();
-    if report.rows.iter().any(|row| outlasts(report, row)) {
+    if report.rows.iter().any(|row| exceeds_window(report, row)) {
         Column::keep("now", &mut columns);
     }
     let mut rows: Vec<&WaitReportRow> = report.rows.iter().collect();
@@ -113,7 +113,7 @@ pub(crate) fn draw(
 
 /// Returns whether a wait in progress is longer than the window, so that no other column shows its
 /// length.
-fn outlasts(report: &WaitReport, row: &WaitReportRow) -> bool {
+fn exceeds_window(report: &WaitReport, row: &WaitReportRow) -> bool {
     row.verdict.kind != VerdictKind::Quiet && row.waiting.longest_ns > report.window_ns
 }
 

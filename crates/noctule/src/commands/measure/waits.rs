@@ -29,7 +29,7 @@ pub(crate) fn run(args: &WaitsArgs, config: &Config) -> Result<u8> {
         false => wait_table::columns(),
     };
     let choice = Choice::new(&args.of.shape, &columns, level)?;
-    let mut output = Output::beside(args.of.output.as_deref(), &args.of.command)?;
+    let mut output = Output::for_command(args.of.output.as_deref(), &args.of.command)?;
     let mut observed = None;
     let window = Window::open(&args.of.source.recorded, args.duration, WINDOW)?;
     let answer = match &window {

@@ -126,7 +126,7 @@ fn recorded(args: &WhyArgs, window: &Window, config: &Config) -> Result<Found> {
     let (by, names) = (Some(By::Process), Names::default());
     // The first pass resolves the name from a report's batches, which contain every row.
     let mut seen = Seen::default();
-    window.answer_and_show_some(by, &names, &mut |batch| seen.note(batch))?;
+    window.answer_and_show_needed(by, &names, &mut |batch| seen.note(batch))?;
     let found = seen.find(&args.name)?;
     let mut course = Course::of(&found);
     let answer = window.answer_and_show(by, &names, &mut |batch| course.observe(batch))?;

@@ -17,7 +17,7 @@ const MEMBERS: usize = 3;
 /// Maximum number of CPUs and of their holders to list, and the minimum share to list.
 const CPUS: usize = 8;
 const HOLDERS: usize = 3;
-const WORTH_A_WORD: f64 = 0.01;
+const MIN_NOTABLE_SHARE: f64 = 0.01;
 /// Minimum share of the waits behind others for a culprit whose processes are listed.
 const WITH_PROCESSES: f64 = 0.05;
 /// Minimum share of the waits for a cause to be listed. Smaller shares are shown as 0.0%.
@@ -129,7 +129,11 @@ fn culprits(
 ) {
     let behind = |party: &Party, ns| {
         let name = escape(&party.name(why.level));
-        format!("{name}  {}  {}", duration(ns), share(ns, row.others_ns()))
+        format!(
+            "{name}  {}  {}",
+            duration(ns),
+            share(ns, row.wait_on_others_ns())
+        )
     };
     let verdict = &row.verdict;
     let family = verdict.culprit.as_ref();
@@ -147,7 +151,7 @@ fn culprits(
         }
         let wait_ns = culprit.blame.wait_ns;
         line("behind", &behind(&culprit.party, wait_ns));
-        let is_main = wait_ns as f64 >= WITH_PROCESSES * row.others_ns() as f64;
+        let is_main = wait_ns as f64 >= WITH_PROCESSES * row.wait_on_others_ns() as f64;
         for process in processes.iter().filter(|_| is_main) {
             let room = room.map(|room| room.saturating_sub(2));
             line("", &format!("  {}", process_line(process, room)));
@@ -202,7 +206,7 @@ fn cpu_line(cpu: &CpuUse, level: Level) -> String {
         .into_iter()
         .filter_map(|(word, ns)| Some((word.to_owned(), ns?)));
     let parts = holders.take(HOLDERS).chain(taken);
-    let parts = parts.filter(|(_, ns)| cpu.part(*ns) >= WORTH_A_WORD);
+    let parts = parts.filter(|(_, ns)| cpu.part(*ns) >= MIN_NOTABLE_SHARE);
     let parts: Vec<String> = parts
         .map(|(name, ns)| format!("{} {}", escape(&name), share(ns)))
         .collect();

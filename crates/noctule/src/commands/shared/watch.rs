@@ -317,7 +317,7 @@ fn code(status: ExitStatus) -> u8 {
 pub(crate) enum Output<'a> {
     Standard,
     /// Standard error, because standard output belongs to the followed command.
-    BesideCommand,
+    StandardError,
     File(&'a Path, private::Answer),
 }
 
@@ -331,14 +331,14 @@ pub(crate) enum Reader {
 
 impl<'a> Output<'a> {
     pub(crate) fn open(path: Option<&'a Path>) -> Result<Self> {
-        Self::beside(path, &[])
+        Self::for_command(path, &[])
     }
 
     /// Opens the output of a report on this command. An empty command means the whole machine.
-    pub(crate) fn beside(path: Option<&'a Path>, command: &[OsString]) -> Result<Self> {
+    pub(crate) fn for_command(path: Option<&'a Path>, command: &[OsString]) -> Result<Self> {
         match path {
             None if command.is_empty() => Ok(Self::Standard),
-            None => Ok(Self::BesideCommand),
+            None => Ok(Self::StandardError),
             Some(path) => {
                 let file = private::create(path).with_context(|| path.display().to_string())?;
                 Ok(Self::File(path, file))
@@ -350,7 +350,7 @@ impl<'a> Output<'a> {
         let write = |to: BorrowedFd<'_>| patient::deliver(to, text.as_bytes(), stop::is_asked);
         let (written, place) = match self {
             Self::Standard => (write(stdout().as_fd()), "standard output".into()),
-            Self::BesideCommand => (write(stderr().as_fd()), "standard error".into()),
+            Self::StandardError => (write(stderr().as_fd()), "standard error".into()),
             Self::File(path, file) => {
                 let written = write(file.as_fd()).and_then(|()| file.keep());
                 (written, path.display().to_string())
@@ -375,7 +375,7 @@ impl<'a> Output<'a> {
     pub(crate) fn is_terminal(&self) -> bool {
         match self {
             Self::Standard => stdout().is_terminal(),
-            Self::BesideCommand => stderr().is_terminal(),
+            Self::StandardError => stderr().is_terminal(),
             Self::File(..) => false,
         }
     }
@@ -383,7 +383,7 @@ impl<'a> Output<'a> {
     pub(crate) fn paint(&self) -> Paint {
         match self {
             Self::Standard => Paint::of(&stdout()),
-            Self::BesideCommand => Paint::of(&stderr()),
+            Self::StandardError => Paint::of(&stderr()),
             Self::File(..) => Paint::none(),
         }
     }

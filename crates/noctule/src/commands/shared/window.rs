@@ -245,12 +245,12 @@ impl Window {
 
     /// Reads the batches of the window that a report needs.
     pub(crate) fn answer(&self, by: Option<By>, names: &Names) -> Result<Answer> {
-        self.answer_and_show_some(by, names, &mut |_| {})
+        self.answer_and_show_needed(by, names, &mut |_| {})
     }
 
     /// Like [`Self::answer`], but passes each batch that it reads to `show`. Together these batches
     /// contain every row of the window.
-    pub(crate) fn answer_and_show_some(
+    pub(crate) fn answer_and_show_needed(
         &self,
         by: Option<By>,
         names: &Names,
@@ -353,18 +353,20 @@ impl Window {
     pub(crate) fn need(answer: &Answer, feature: FeatureId) -> Result<()> {
         let report = answer.builder.report(Level::Container, false);
         let needed = features::need_one(&report.features, &[feature], When::Recorded);
-        needed.map(drop).map_err(|words| off_then(&words))
+        needed
+            .map(drop)
+            .map_err(|words| recorded_reason_error(&words))
     }
 }
 
 /// Returns an error if all requested kinds of events were off when the window started.
 pub(crate) fn need_kinds(first: &Batch, scope: &Scope) -> Result<()> {
     let needed = features::need_kinds(&first.features, scope, When::Recorded);
-    needed.map_err(|words| off_then(&words))
+    needed.map_err(|words| recorded_reason_error(&words))
 }
 
 /// Returns the error with the recorded reason, which is escaped because it comes from a file.
-fn off_then(words: &str) -> anyhow::Error {
+fn recorded_reason_error(words: &str) -> anyhow::Error {
     anyhow!(escape(words))
 }
 

@@ -76,7 +76,7 @@ impl Target {
         }
         let events = Rc::new(tracepoints::open()?);
         let names = tracepoints::matching(&events, text)?;
-        tracepoints::not_too_many(names.len())?;
+        tracepoints::check_event_count(names.len())?;
         let registered = Registered::read(&events)?;
         let open = |(system, event): &(String, String)| {
             Self::of_event(&events, &registered, &format!("{system}:{event}"))

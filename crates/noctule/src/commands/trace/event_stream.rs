@@ -148,7 +148,7 @@ impl WatchedEvents {
             });
         }
         skipped.finish(places.is_empty())?;
-        tracepoints::not_too_many(self.all.len())?;
+        tracepoints::check_event_count(self.all.len())?;
         Ok(places)
     }
 }

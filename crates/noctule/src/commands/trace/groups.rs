@@ -57,7 +57,9 @@ impl Known {
         for owner in self.registry.owners() {
             let id = owner.cgroup.0;
             for identity in [Identity::Container, Identity::Pod, Identity::Unit] {
-                let first = self.first.entry((identity, who(owner, identity)));
+                let first = self
+                    .first
+                    .entry((identity, unique_owner_key(owner, identity)));
                 let first = first.or_insert(id);
                 *first = id.min(*first);
             }
@@ -89,7 +91,9 @@ impl Groups {
     pub(super) fn first(&self, identity: Identity, id: u64) -> u64 {
         self.with(|known| {
             let owner = known.registry.owner(CgroupId(id));
-            let first = known.first.get(&(identity, who(&owner, identity)));
+            let first = known
+                .first
+                .get(&(identity, unique_owner_key(&owner, identity)));
             first.copied().unwrap_or(id)
         })
     }
@@ -184,7 +188,7 @@ const fn level(identity: Identity) -> Level {
 }
 
 /// Returns a key that is unique to the owner, unlike its name.
-fn who(owner: &Owner, identity: Identity) -> String {
+fn unique_owner_key(owner: &Owner, identity: Identity) -> String {
     let subject = || match owner.subject() {
         Subject::Container(id) => format!("container {id}"),
         Subject::Unit(unit) => format!("unit {unit}"),

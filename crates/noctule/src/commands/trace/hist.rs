@@ -249,7 +249,7 @@ impl Running {
                 counted.dropped
             );
         }
-        if self.session.forgets() {
+        if self.session.evicts_first_events() {
             tracing::warn!(
                 "{}: too many first events were waiting for their second event, so the oldest were \
                  dropped: their times are missing",

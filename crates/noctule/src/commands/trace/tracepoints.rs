@@ -123,7 +123,7 @@ impl Skipped {
 }
 
 /// Returns an error if one command has too many events.
-pub(super) fn not_too_many(count: usize) -> Result<()> {
+pub(super) fn check_event_count(count: usize) -> Result<()> {
     if count > MOST_EVENTS {
         bail!(Usage(format!(
             "{count} events match; one command traces at most {MOST_EVENTS}: give a narrower pattern"

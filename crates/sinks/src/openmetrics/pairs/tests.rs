@@ -234,7 +234,7 @@ struct Counting {
 }
 
 impl Counting {
-    fn look(&mut self, at: u64, lines: &[PairLine<u64>]) {
+    fn count_increases(&mut self, at: u64, lines: &[PairLine<u64>]) {
         let mut values = BTreeMap::new();
         for line in lines {
             let value = match self.view.is_new(line.born, at) {
@@ -296,7 +296,7 @@ fn every_reader_sees_the_full_increase_of_pairs() {
         let lines = steps.lines(at, &rows);
         assert!(lines.len() <= rows.len() + 2 * 3);
         for reader in readers.iter_mut().filter(|it| second % it.every == 0) {
-            reader.look(at, &lines);
+            reader.count_increases(at, &lines);
         }
     }
     let all = all.iter().sum::<u64>() * MS;

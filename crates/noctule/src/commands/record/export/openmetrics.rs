@@ -30,7 +30,7 @@ pub(super) fn export(
     let mut out = Out::new(config, args.step.unwrap_or(STEP), &args.output)?;
     let damages = read(tape, stretches, &mut out)?;
     out.end()?;
-    let written = out.metrics.put_together(&mut file);
+    let written = out.metrics.write_samples(&mut file);
     let written = written.with_context(|| args.output.display().to_string())?;
     keep(file, &args.output)?;
     let mut words = format!("{} samples, {}", count(out.metrics.samples), bytes(written));
@@ -184,7 +184,7 @@ mod tests {
         }
         out.end().expect("room");
         let mut text = Vec::new();
-        out.metrics.put_together(&mut text).expect("room");
+        out.metrics.write_samples(&mut text).expect("room");
         let text = String::from_utf8(text).expect("text");
         let lines = text.lines();
         let lines = lines.filter(|line| line.starts_with("noctule_self_build_info"));

@@ -109,7 +109,7 @@ impl Opened {
         };
         if let Some(name) = given.synthetic() {
             let known = synthetic.iter().position(|one| one.format.name == name);
-            opened.synthetic = Some(known.ok_or_else(|| no_such(name, synthetic))?);
+            opened.synthetic = Some(known.ok_or_else(|| unknown_synthetic(name, synthetic))?);
             return Ok(opened);
         }
         let tables = |target: &Target| {
@@ -127,7 +127,7 @@ impl Opened {
     }
 }
 
-fn no_such(name: &str, synthetic: &[Synthetic]) -> Usage {
+fn unknown_synthetic(name: &str, synthetic: &[Synthetic]) -> Usage {
     let name = noctule_text::escape(name);
     let names: Vec<_> = synthetic
         .iter()

@@ -157,7 +157,7 @@ impl Metrics {
     }
 
     /// Writes all samples and returns the number of bytes.
-    pub(super) fn put_together(&mut self, out: &mut impl Write) -> io::Result<u64> {
+    pub(super) fn write_samples(&mut self, out: &mut impl Write) -> io::Result<u64> {
         let mut written = 0;
         let mut samples = Vec::new();
         for (number, family) in self.families.iter().enumerate() {
@@ -232,7 +232,7 @@ mod tests {
             metrics.add(page, milliseconds * 1_000_000).expect("room");
         }
         let mut text = Vec::new();
-        let written = metrics.put_together(&mut text).expect("room");
+        let written = metrics.write_samples(&mut text).expect("room");
         assert_eq!(written, text.len() as u64);
         let left = fs::read_dir(folder.path()).expect("a folder").count();
         assert_eq!(left, 0, "nothing stays beside the output");
