@@ -2,18 +2,16 @@
 //! of threads, and reads their maps.
 
 use std::cell::RefCell;
-
 use std::os::fd::BorrowedFd;
 use std::rc::Rc;
 use std::thread;
 use std::time::Duration;
 
-use libbpf_rs::{Link, MapCore, MapFlags, MapHandle, RingBuffer, RingBufferBuilder};
+use libbpf_rs::{Link, MapCore, MapFlags, MapHandle, RingBuffer};
 use noctule_model::{
     Blame, Cause, Counter, Counters, Feature, FeatureId, FeatureState, Group, IdMap, IdSet, Loss,
     MapFill, Measured, ReleaseRow,
 };
-
 use rustix::time::{ClockId, clock_gettime};
 
 use crate::abi::{self, CpuSlot, LateSettle, SettledKey, SettledSums, TaskSample, sample_flag};
@@ -28,6 +26,7 @@ use crate::skel::switch::SwitchSkel;
 use crate::table;
 use crate::topology::Topology;
 
+mod exits;
 mod features;
 mod object;
 mod orphans;
@@ -40,6 +39,7 @@ mod waits;
 mod wakeups;
 mod walk;
 
+use exits::{Exits, empty, exit_ring};
 use object::Asked;
 use orphans::Orphans;
 use places::Places;
@@ -79,27 +79,6 @@ pub struct Accounting {
     scheduler: Scheduler,
     features: Vec<Feature>,
     measured: Measured,
-}
-
-/// Records of ended processes that were read from the ring buffer.
-#[derive(Default)]
-struct Exits {
-    ended: Vec<TaskSample>,
-    late: Vec<LateSettle>,
-}
-
-impl Exits {
-    /// Adds a record. A record shorter than a sample is only sent to wake the reader.
-    fn take(&mut self, record: &[u8]) {
-        let Some(sample) = abi::plain::<TaskSample>(record) else {
-            return;
-        };
-        if sample.is(sample_flag::LATE) {
-            self.late.extend(abi::plain::<LateSettle>(record));
-        } else {
-            self.ended.push(sample);
-        }
-    }
 }
 
 /// Cgroup, index of the package, and the sums settled there.
@@ -735,30 +714,6 @@ fn attach_moves(
         .hooks
         .contains(features::MOVES)
         .then(|| program.attach())
-}
-
-/// Reads all records of the ring buffer. A snapshot does so several times, because threads that end
-/// while it is taken send records, and it takes long on a busy machine.
-fn empty(ring: &RingBuffer<'static>) -> Result<(), Error> {
-    ring.consume()
-        .context("reading the ring buffer of ended processes")
-}
-
-fn exit_ring(
-    switch: &SwitchSkel<'static>,
-    exits: Rc<RefCell<Exits>>,
-) -> Result<RingBuffer<'static>, Error> {
-    let mut builder = RingBufferBuilder::new();
-    let take = move |record: &[u8]| {
-        exits.borrow_mut().take(record);
-        0
-    };
-    builder
-        .add(&switch.maps.exits, take)
-        .context("creating the ring buffer of ended processes")?;
-    builder
-        .build()
-        .context("creating the ring buffer of ended processes")
 }
 
 /// Logs that the program at wake-ups is needed but could not be attached.
