@@ -467,7 +467,7 @@ mod tests {
             .filter_map(|v| v.as_table())
             .map(toml::Table::len)
             .sum();
-        assert_eq!(count, 76, "an option is not shown in deploy/noctule.toml");
+        assert_eq!(count, 77, "an option is not shown in deploy/noctule.toml");
     }
 
     #[test]

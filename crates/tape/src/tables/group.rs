@@ -50,7 +50,7 @@ record_of! {
     pub(crate) struct GroupRecord of CgroupRow {
         id as "cgroup": u64,
         owner: OwnerNumber,
-        removed: bool,
+        removed as "ended": bool,
         counters: Figures,
         joules: Energies,
         events: EventFigures,
