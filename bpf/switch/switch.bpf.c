@@ -190,6 +190,12 @@ static __noinline void settle_moved_thread(struct task_struct *thread)
 	settle_moved(thread, SCRATCH_MOVE);
 }
 
+/* Clears the register in which the last call left a value that the verifier would compare. */
+static __always_inline void forget_result(void)
+{
+	asm volatile("r0 = 0" ::: "r0");
+}
+
 SEC("tp_btf/cgroup_attach_task")
 int BPF_PROG(cgroup_attach_task, struct cgroup *to, const char *path, struct task_struct *task,
 	     bool threadgroup)
@@ -205,7 +211,9 @@ int BPF_PROG(cgroup_attach_task, struct cgroup *to, const char *path, struct tas
 	bpf_iter_task_new(&it, task, TASK_ITER_PROC_THREADS);
 	while ((thread = bpf_iter_task_next(&it))) {
 		divide_moved_thread(thread);
+		forget_result();
 		settle_moved_thread(thread);
+		forget_result();
 	}
 	bpf_iter_task_destroy(&it);
 	return 0;
