@@ -30,6 +30,7 @@ missing_for_tests() {
     has runc || echo runc
     is_static busybox || echo busybox-static
     has promtool || echo prometheus
+    has victoria-metrics || echo victoria-metrics
     has perf || echo linux-perf
     has tmux || echo tmux
     has chromium || echo chromium
@@ -134,7 +135,7 @@ install_packages() {
 }
 
 # Packages that would start a server and enable it at boot, although only their programs are needed.
-has_service() { case $1 in prometheus | redis-server | nginx) ;; *) false ;; esac }
+has_service() { case $1 in prometheus | victoria-metrics | redis-server | nginx) ;; *) false ;; esac }
 
 install_without_services() {
     local policy=/usr/sbin/policy-rc.d package

@@ -1,4 +1,4 @@
-//! A Prometheus server that scrapes one agent, and promtool.
+//! A Prometheus or VictoriaMetrics server that scrapes one agent, and promtool.
 
 use std::fs;
 use std::io::Write as _;
@@ -101,7 +101,33 @@ impl Prometheus {
             .args(args)
             .stdin(Stdio::null())
             .stdout(Stdio::null());
-        let (child, address) = ready(command);
+        Self::ready(folder, command, "--web.listen-address", "/-/ready")
+    }
+
+    /// Starts a VictoriaMetrics that scrapes this address each second. It answers the same queries.
+    pub(crate) fn victoria_metrics(target: &str) -> Self {
+        let folder = tempfile::tempdir().expect("a folder");
+        let file = folder.path().join("scrape.yml");
+        let config = format!(
+            "global: {{scrape_interval: 1s}}\n\
+             scrape_configs: [{{job_name: noctule, static_configs: [{{targets: ['{target}']}}]}}]\n"
+        );
+        fs::write(&file, config).expect("a file");
+        let mut command = Command::new("victoria-metrics");
+        command
+            .arg(format!("-promscrape.config={}", file.display()))
+            .arg(format!(
+                "-storageDataPath={}",
+                folder.path().join(DATA).display()
+            ))
+            .args(["-search.latencyOffset=1s", "-loggerLevel=ERROR"])
+            .stdin(Stdio::null())
+            .stdout(Stdio::null());
+        Self::ready(folder, command, "-httpListenAddr", "/health")
+    }
+
+    fn ready(folder: TempDir, command: Command, listen: &str, path: &str) -> Self {
+        let (child, address) = ready(command, listen, path);
         Self {
             child,
             address,
@@ -150,20 +176,21 @@ impl Drop for Prometheus {
     }
 }
 
-/// Starts a server on a free port, and waits until it is ready.
-fn ready(mut command: Command) -> (Child, String) {
+/// Starts a server on a free port, and waits until it is ready. `listen` is its option for the
+/// address.
+fn ready(mut command: Command, listen: &str, path: &str) -> (Child, String) {
     let mut ends = Vec::new();
     while ends.len() < 5 {
         let address = free_address();
         let mut child = command
-            .arg(format!("--web.listen-address={address}"))
+            .arg(format!("{listen}={address}"))
             .spawn()
-            .expect("prometheus is installed");
+            .expect("the server is installed (Debian: prometheus, victoria-metrics)");
         let mut ended = None;
-        super::wait_until("prometheus is ready", || {
+        super::wait_until("the server is ready", || {
             ended = child.try_wait().expect("our child");
             let listens = || TcpStream::connect(&address).is_ok();
-            let ready = || request(&address, "GET", "/-/ready", None).status == 200;
+            let ready = || request(&address, "GET", path, None).status == 200;
             ended.is_some() || listens() && ready()
         });
         match ended {
@@ -172,7 +199,7 @@ fn ready(mut command: Command) -> (Child, String) {
             Some(status) => ends.push(status),
         }
     }
-    panic!("prometheus ends at each start: {ends:?}");
+    panic!("the server ends at each start: {ends:?}");
 }
 
 /// Returns an address at which no socket listens.
