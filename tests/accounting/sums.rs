@@ -112,18 +112,24 @@ const STEPS: u32 = 100;
 const LEAST_STEPS: u32 = 30;
 
 /// If use that belongs to one batch were reported in the next batch, the remainder would shrink by
-/// that amount. In this test that would be the 4 ms of a process that ends while a batch is taken.
+/// that amount. In this test that would be the 4 ms of a process that ends while a batch is taken,
+/// or of a process that changes its group meanwhile.
 /// Between its last message to its parent and its last switch, a thread can lose its CPU unseen. A
 /// thread loses its CPU like this in one of thirty batches on a busy machine. If exits were
 /// reported late, nearly every batch would show it.
 #[test]
-fn process_ending_during_a_batch_is_in_it() {
+fn process_ending_or_moving_during_a_batch_is_in_it() {
     let _machine = support::alone();
     needs!("cpu_time");
     let agent = Agent::start(&["--interval", "100ms"]);
     let group = Group::new("ends");
     let forks = "while :; do ( j=0; while [ $j -lt 1500 ]; do j=$((j + 1)); done ); done";
-    let _loads = [Load::shell(&group, forks), Load::shell(&group, forks)];
+    let other = Group::new("moves");
+    let burns = "j=0; while [ $j -lt 1500 ]; do j=$((j + 1)); done";
+    let [here, there] =
+        [&group, &other].map(|it| format!("echo 0 > {}/cgroup.procs", it.folder().display()));
+    let moves = format!("while :; do {there}; {burns}; {here}; {burns}; done");
+    let _loads = [forks, forks, &moves].map(|script| Load::shell(&group, script));
     let mut late = Vec::new();
     let mut judged = 0;
     // The third value is the steal time so far, because the test can judge only a step without

@@ -11,6 +11,7 @@ use std::time::Duration;
 use rustix::process::{Pid, Signal, kill_process};
 
 use super::NOCTULE;
+use super::cgroup::Group;
 
 /// A `noctule run` process that listens on a free port. Dropping it ends the process with SIGTERM.
 pub(crate) struct Agent {
@@ -36,7 +37,18 @@ impl Agent {
 
     /// Like [`Self::start`], with the given standard error.
     pub(crate) fn start_with(args: &[&str], errors: Stdio) -> Self {
-        let mut command = Command::new(NOCTULE);
+        Self::start_command(Command::new(NOCTULE), args, errors)
+    }
+
+    /// Like [`Self::start`], in a group that is as heavy as the loads of the test. On a busy
+    /// machine, the agent otherwise gets too little CPU time to keep up with these loads.
+    pub(crate) fn start_heavy(args: &[&str]) -> (Group, Self) {
+        let group = Group::new("agent").heavy();
+        let agent = Self::start_command(group.command(NOCTULE), args, Stdio::inherit());
+        (group, agent)
+    }
+
+    fn start_command(mut command: Command, args: &[&str], errors: Stdio) -> Self {
         command.args(["run", "--listen", "127.0.0.1:0"]).args(args);
         let (mut agent, said) = Self::start_unready(command, errors);
         super::wait_until("the agent is ready", || {

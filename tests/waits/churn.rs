@@ -123,7 +123,8 @@ fn short_lived_groups_and_processes_leave_nothing_behind() {
         "[collect]\ndead_cgroup_memory_seconds = 1.0\n[metrics]\ngrace_seconds = 5.0\n\
          [verdicts]\nwindow_seconds = 1.0\nbaseline_seconds = 6.0\n",
     );
-    let agent = Agent::start(&["--config", path(&config), "--interval", "500ms"]);
+    let arguments = ["--config", path(&config), "--interval", "500ms"];
+    let (_heavy, agent) = Agent::start_heavy(&arguments);
     let parent = Group::new("churn").heavy();
     // A warm-up run, so that one-time allocations are done.
     storm(&parent);
