@@ -25,6 +25,6 @@ pub use reason::{cpus, sentence, verdict_word, waiting_now};
 pub use table::{Cell, Head, Lines, Need, Place, Span, Tone, cause_colour, fit, table};
 pub use time::{clock, clock_ms, clock_us, date_time};
 pub use units::{
-    bytes, count, decimal, duration, frequency, half_width, joules, percent, rate, ratio, seconds,
-    share, watts, watts_alone,
+    bytes, count, counted, decimal, duration, frequency, half_width, joules, percent, rate, ratio,
+    seconds, share, watts, watts_alone,
 };

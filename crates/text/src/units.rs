@@ -5,6 +5,12 @@ pub fn count(value: u64) -> String {
     rate(value as f64)
 }
 
+/// Returns a count with its noun in the singular or plural: "1 CPU", "2 CPUs", "1.20k events".
+pub fn counted(value: u64, one: &str, many: &str) -> String {
+    let noun = if value == 1 { one } else { many };
+    format!("{} {noun}", count(value))
+}
+
 /// Formats a fractional number, such as events per second, like [`count`] but with one decimal
 /// below 10.
 pub fn rate(value: f64) -> String {

@@ -10,7 +10,7 @@ use std::time::Duration;
 use anyhow::{Result, bail};
 use noctule_model::{Batch, Event};
 use noctule_tape::{Limits, Tape};
-use noctule_text::{bytes, count};
+use noctule_text::{bytes, counted};
 
 use super::shared::streaming::{Sink, Streaming};
 use super::shared::watch::{Output, Reader};
@@ -62,10 +62,10 @@ fn summary(folder: &Path) -> Result<String> {
     let tape = Tape::open(folder)?;
     let sum = |of: fn(&noctule_tape::Segment) -> u64| tape.segments().iter().map(of).sum();
     Ok(format!(
-        "{}: {} batches, {} events, {}; read it with --from {}\n",
+        "{}: {}, {}, {}; read it with --from {}\n",
         folder.display(),
-        count(sum(noctule_tape::Segment::batches)),
-        count(sum(noctule_tape::Segment::events)),
+        counted(sum(noctule_tape::Segment::batches), "batch", "batches"),
+        counted(sum(noctule_tape::Segment::events), "event", "events"),
         bytes(sum(noctule_tape::Segment::bytes)),
         folder.display(),
     ))

@@ -137,7 +137,7 @@ fn node(app: &App, window: &Window, width: u16, palette: &Palette) -> Line<'stat
     let agent = &window.agent;
     let cost = noctule_text::percent(agent.cpu_percent);
     let mut facts = vec![
-        vec![Span::raw(format!("{} CPUs", window.node.cpus))],
+        vec![Span::raw(cpus(window))],
         vec![
             Span::raw(format!("busy {} ", percent(shares.busy))),
             Span::styled(full, busy),
@@ -159,10 +159,14 @@ fn node(app: &App, window: &Window, width: u16, palette: &Palette) -> Line<'stat
     joined(app, facts, width, palette)
 }
 
+fn cpus(window: &Window) -> String {
+    noctule_text::counted(window.node.cpus.into(), "CPU", "CPUs")
+}
+
 fn title(app: &App, window: Option<&Window>, width: u16, palette: &Palette) -> Line<'static> {
     let facts = window.map(|window| {
         let mut facts = [
-            format!("{} CPUs", window.node.cpus),
+            cpus(window),
             format!("window {}", duration(window.length_ns)),
             moment(app, window),
         ];

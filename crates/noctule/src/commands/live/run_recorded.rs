@@ -11,7 +11,7 @@ use noctule_model::Event;
 use noctule_sinks::json::Recorded;
 use noctule_sinks::openmetrics::View;
 use noctule_tape::Stretch;
-use noctule_text::{count, date_time, escape};
+use noctule_text::{counted, date_time, escape};
 use noctule_web::Handlers;
 
 use super::serving::{Serving, hide_processes};
@@ -99,7 +99,7 @@ fn load(window: &Window, config: &Config) -> Result<(Arc<Feed>, Published)> {
         feed.log(some);
     }
     window::warn(events.damages().iter());
-    tracing::info!("read {} batches", count(thinned.count()));
+    tracing::info!("read {}", counted(thinned.count(), "batch", "batches"));
     let snapshot = snapshot.context("no batch in the recording can be read")?;
     Ok((feed, Published::new(snapshot)))
 }

@@ -81,9 +81,8 @@ pub(super) fn draw(
     out.push_str(&drawn.dropped);
     let window = text::seconds(report.window_ns);
     let words = format!(
-        "{window} on {} CPUs; shares of the time of all threads; docs/blocked.md explains the \
-         classes",
-        report.cpus
+        "{window} on {}; shares of the time of all threads; docs/blocked.md explains the classes",
+        text::counted(report.cpus.into(), "CPU", "CPUs")
     );
     out + &paint.folded(Tone::Faint, &words, 0)
 }

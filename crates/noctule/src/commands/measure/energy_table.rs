@@ -192,7 +192,8 @@ fn zones(energy: &EnergyReport, window_ns: u64, paint: Paint) -> String {
 /// Renders the notes that are needed to interpret the figures.
 fn notes(report: &Report, energy: &EnergyReport, paint: Paint) -> String {
     let window = text::seconds(report.window_ns);
-    let window = format!("{window} on {} CPUs", report.node.cpus);
+    let cpus = text::counted(report.node.cpus.into(), "CPU", "CPUs");
+    let window = format!("{window} on {cpus}");
     let mut out = paint.folded(Tone::Faint, &window, 0);
     let mut note = |words: &str| out.push_str(&paint.folded(Tone::Plain, words, 0));
     for zone in &energy.zones {
@@ -222,9 +223,9 @@ fn notes(report: &Report, energy: &EnergyReport, paint: Paint) -> String {
         if zone.gaps > 0 {
             let lasted = text::duration(zone.failed_ns);
             note(&format!(
-                "{name}: unreadable, jumped or stuck {} times, for {lasted} in total: energy used \
-                 during these times is reported late or lost",
-                zone.gaps
+                "{name}: unreadable, jumped or stuck {}, for {lasted} in total: energy used \
+                 meanwhile is reported late or lost",
+                text::counted(zone.gaps, "time", "times")
             ));
         }
         if zone.account.sockets_mixed {

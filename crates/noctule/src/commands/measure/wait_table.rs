@@ -186,9 +186,9 @@ const MEANINGS: [(&str, &str); 3] = [
 /// Explains the columns and glyphs.
 fn legend(report: &WaitReport, shown: &[&str], paint: Paint) -> String {
     let mut about = format!(
-        "{} on {} CPUs",
+        "{} on {}",
         text::seconds(report.window_ns),
-        report.cpus
+        text::counted(report.cpus.into(), "CPU", "CPUs")
     );
     for (column, meaning) in MEANINGS {
         if shown.contains(&column) {

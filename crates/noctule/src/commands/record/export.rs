@@ -10,7 +10,7 @@ use std::time::Duration;
 use anyhow::{Context as _, Result, bail, ensure};
 use noctule_model::{Batch, Event};
 use noctule_tape::{Damage, Events, Partition, Stretch, TableFormat, Tape};
-use noctule_text::{bytes, count};
+use noctule_text::{bytes, counted};
 
 use crate::args::{ExportFormat, ExportPart, TapeExportArgs};
 use crate::commands::shared::watch::Output;
@@ -88,9 +88,9 @@ fn tables(
     };
     let done = noctule_tape::export(tape, stretches, &args.output, format, partition)?;
     let words = format!(
-        "{} files, {} rows, {}",
-        count(done.files),
-        count(done.rows),
+        "{}, {}, {}",
+        counted(done.files, "file", "files"),
+        counted(done.rows, "row", "rows"),
         bytes(done.bytes)
     );
     Ok((words, done.damages))

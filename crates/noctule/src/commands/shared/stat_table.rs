@@ -286,9 +286,9 @@ fn time_of_cpus(report: &Report) -> String {
         false => "",
     };
     format!(
-        "{} on {} CPUs: {} used ({}), {} idle ({}), {} {others}{rest} ({}){}{}{counted}",
+        "{} on {}: {} used ({}), {} idle ({}), {} {others}{rest} ({}){}{}{counted}",
         text::seconds(report.window_ns),
-        node.cpus,
+        text::counted(node.cpus.into(), "CPU", "CPUs"),
         text::seconds(used),
         share(used),
         text::seconds(node.idle_ns),

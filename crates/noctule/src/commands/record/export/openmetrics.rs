@@ -9,7 +9,7 @@ use anyhow::{Context as _, Result};
 use noctule_model::{Batch, Event};
 use noctule_sinks::openmetrics::{Exposition, Snapshot};
 use noctule_tape::{Stretch, Tape};
-use noctule_text::{bytes, count};
+use noctule_text::{bytes, count, counted};
 
 use crate::args::TapeExportArgs;
 use crate::commands::record::export::{Done, Reader, create, keep, read};
@@ -33,7 +33,11 @@ pub(super) fn export(
     let written = out.metrics.write_samples(&mut file);
     let written = written.with_context(|| args.output.display().to_string())?;
     keep(file, &args.output)?;
-    let mut words = format!("{} samples, {}", count(out.metrics.samples), bytes(written));
+    let mut words = format!(
+        "{}, {}",
+        counted(out.metrics.samples, "sample", "samples"),
+        bytes(written)
+    );
     if out.behind > 0 {
         let behind = count(out.behind);
         words += &format!("; {behind} batches are left out, because the clock was set back");

@@ -7,7 +7,7 @@ use anyhow::{Context as _, Result};
 use noctule_model::{Batch, Event};
 use noctule_sinks::perfetto::Tracer;
 use noctule_tape::{Stretch, Tape};
-use noctule_text::{bytes, count};
+use noctule_text::{bytes, counted};
 
 use crate::args::TapeExportArgs;
 use crate::commands::record::export::{Done, Reader, create, keep, read};
@@ -30,7 +30,11 @@ pub(super) fn export(
     let last = std::mem::replace(&mut out.tracer, Tracer::new(config.verdicts.judge())).finish();
     out.write(&last)?;
     keep(out.file, &args.output)?;
-    let words = format!("{} batches, {}", count(out.batches), bytes(out.written));
+    let words = format!(
+        "{}, {}",
+        counted(out.batches, "batch", "batches"),
+        bytes(out.written)
+    );
     Ok((words, damages))
 }
 
