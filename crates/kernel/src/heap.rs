@@ -8,7 +8,7 @@
 #[cfg(target_env = "gnu")]
 const LARGE_BYTES: libc::c_int = 1 << 20;
 
-/// Sets the allocator's thresholds to [`LARGE_BYTES`]. Must be called before threads start.
+/// Sets the allocator's thresholds to 1 MiB. Must be called before threads start.
 pub fn limit_heap() {
     #[cfg(target_env = "gnu")]
     for option in [libc::M_MMAP_THRESHOLD, libc::M_TRIM_THRESHOLD] {
