@@ -27,11 +27,18 @@ fn assert_exact(what: &str, actual: f64, expected: f64) {
     support::assert_close(what, actual, expected, 0.001, 0.001 + support::stolen());
 }
 
-/// Starts an agent that lists every process, even if the machine starts thousands of others.
-fn agent(interval: &str) -> Agent {
+/// Starts an agent that collects in each interval, and lists every process and group, even if the
+/// machine starts thousands of others.
+fn agent(interval_seconds: f64) -> Agent {
     let mut config = tempfile::NamedTempFile::new().expect("a file of our own");
-    let text = b"[metrics]\nprocesses = true\nprocess_rows = 1000000\n";
-    config.write_all(text).expect("it can be written");
+    let text = format!(
+        "[collect]\ninterval_seconds = {interval_seconds:?}\n\
+         unwatched_interval_seconds = {interval_seconds:?}\n\
+         [metrics]\nprocesses = true\nprocess_rows = 1000000\nshort_seconds = 0.0\n"
+    );
+    config
+        .write_all(text.as_bytes())
+        .expect("it can be written");
     let path = config.path().to_str().expect("in UTF-8");
-    Agent::start(&["--config", path, "--interval", interval])
+    Agent::start(&["--config", path])
 }

@@ -40,7 +40,7 @@ fn slewed_clock_adds_no_cpu_time() {
     needs!("cpu_time");
     // The clock belongs to the whole machine, so the test changes it only in a virtual machine.
     needs_a_virtual_machine!();
-    let agent = agent("200ms");
+    let agent = agent(0.2);
     let group = Group::new("slewed").heavy();
     let load = Load::own(&group, "sampler");
     let tick = Tick::set(11_000);

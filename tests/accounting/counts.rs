@@ -17,7 +17,7 @@ const PAGE: usize = 4096;
 fn softirqs_match_the_kernel_by_vector() {
     let _machine = support::alone();
     needs!("cpu_time");
-    let agent = agent("100ms");
+    let agent = agent(0.1);
     let recorder = Recorder::start(oracle::softirqs);
     let group = Group::new("softirqs");
     let load = Load::own(&group, "sleeper");
@@ -152,7 +152,7 @@ fn write(path: &Path, case: &Read) {
 fn pages_read_match_the_file() {
     let _machine = support::shared_but(&[support::Part::LastCpu]);
     needs_all_of!("page_cache_reads");
-    let agent = agent("100ms");
+    let agent = agent(0.1);
     let group = Group::new("pages").heavy();
     let mut load = Load::own(&group, "pages");
     let folder = disk();
@@ -179,7 +179,7 @@ fn pages_read_match_the_file() {
 fn a_page_that_two_calls_read_counts_twice() {
     let _machine = support::shared_but(&[support::Part::LastCpu]);
     needs_all_of!("page_cache_reads");
-    let agent = agent("100ms");
+    let agent = agent(0.1);
     let group = Group::new("pages").heavy();
     let mut load = Load::own(&group, "pages");
     let folder = disk();
@@ -194,7 +194,7 @@ fn a_page_that_two_calls_read_counts_twice() {
 fn pages_written_match_the_dirtied_pages() {
     let _machine = support::shared_but(&[support::Part::LastCpu]);
     needs!("cpu_time");
-    let agent = agent("100ms");
+    let agent = agent(0.1);
     let group = Group::new("pages").heavy();
     let mut load = Load::own(&group, "pages");
     let (disk, memory) = (disk(), memory());

@@ -10,7 +10,7 @@ use super::support::{self, oracle};
 use super::{agent, assert_exact};
 
 /// Interval of the batches, long enough for many processes to start and end between two batches.
-const RARELY: &str = "1s";
+const RARELY: f64 = 1.0;
 
 fn process(agent: &Agent, pid: u32) -> f64 {
     Reading::fresh_with(agent, "the process is listed", |r| r.process_seconds(pid))

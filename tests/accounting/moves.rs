@@ -30,7 +30,7 @@ fn assert_as_accounted(what: &str, agent: &Agent, pair: [&Group; 2]) {
 fn a_stopped_process_leaves_its_use_behind() {
     let _machine = support::shared();
     needs!("cpu_time");
-    let agent = agent("1s");
+    let agent = agent(1.0);
     for name in ["sampler", "threads"] {
         let (first, second) = (Group::new("from"), Group::new("to"));
         let mut load = Load::own(&first, name);
@@ -71,7 +71,7 @@ fn a_process_with_running_threads_is_split_at_its_move() {
 
 /// Moves a running load to another group.
 fn divide(name: &str) {
-    let agent = agent("1s");
+    let agent = agent(1.0);
     let (first, second) = (Group::new("from"), Group::new("to"));
     let load = Load::own(&first, name);
     // Determines how much the load used before it joined the group.
@@ -100,7 +100,7 @@ fn divide(name: &str) {
 fn a_thread_moved_alone_counts_in_its_new_group() {
     let _machine = support::shared();
     needs!("cpu_time");
-    let agent = agent("1s");
+    let agent = agent(1.0);
     let (first, second) = (Group::new("from"), Group::new("to"));
     first.allow_threads();
     second.allow_threads();
@@ -142,7 +142,7 @@ fn wanderer(parent: &Group) -> Load {
 fn a_group_entered_during_a_batch_has_little_use() {
     let _machine = support::shared_but(&[support::Part::Groups]);
     needs!("cpu_time");
-    let agent = agent("20ms");
+    let agent = agent(0.02);
     let parent = Group::new("wanderer");
     let mut load = wanderer(&parent);
     load.wait_for_end();

@@ -53,7 +53,7 @@ fn batch_includes_the_use_of_running_threads() {
     let _machine = support::alone();
     needs!("cpu_time");
     for case in &CASES {
-        let agent = agent("100ms");
+        let agent = agent(0.1);
         let (_group, mut load) = start(case);
         let pid = load.pid();
         let mut readings: Vec<(Reading, f64, f64)> = Vec::new();

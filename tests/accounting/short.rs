@@ -58,7 +58,7 @@ fn child_seen_during_a_walk_counts_in_its_group() {
     // The test uses every CPU, so a test of waits would blame this test.
     let _machine = support::shared_but(&[support::Part::LastCpu]);
     needs!("cpu_time");
-    let agent = Agent::start(&["--interval", "20ms"]);
+    let agent = agent(0.02);
     let groups: Vec<Group> = (0..4).map(|_| Group::new("born").heavy()).collect();
     let script = format!("{}; :", burners(PROCESSES / 4));
     let load = |group| Load::shell(group, &script);
@@ -177,7 +177,7 @@ fn processes(reading: &Reading, group: &Group) -> BTreeMap<BTreeMap<String, Stri
 fn a_fork_storm_loses_nothing() {
     let _machine = support::shared();
     needs!("cpu_time");
-    let agent = agent("1s");
+    let agent = agent(1.0);
     let group = Group::new("storm");
     // A single shell is used, because what a shell uses before it enters the group is only in its
     // own row.
@@ -209,7 +209,7 @@ fn a_fork_storm_loses_nothing() {
 fn threads_that_end_together_lose_nothing() {
     let _machine = support::shared();
     needs!("cpu_time");
-    let agent = agent("200ms");
+    let agent = agent(0.2);
     let group = Group::new("crowd");
     let mut load = Load::own(&group, "crowd");
     load.wait_for_end();

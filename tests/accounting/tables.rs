@@ -31,7 +31,7 @@ fn table_of_thousands_of_rows_is_read_completely() {
     // The groups appear in every page and response of tests that run at the same time.
     let _machine = support::alone();
     needs!("cpu_time");
-    let agent = agent("1s");
+    let agent = agent(1.0);
     let (maker, parent) = (Group::new("maker"), Group::new("thousands"));
     let mut load = groups(&maker, &parent);
     assert_eq!(load.next_message(), "made");

@@ -66,7 +66,7 @@ const CASES: &[Case] = &[
 fn totals_equal_the_kernels_while_stopped_and_at_the_end() {
     let _machine = support::alone();
     needs!("cpu_time");
-    let agent = agent("250ms");
+    let agent = agent(0.25);
     for case in CASES {
         let group = Group::new("total");
         if case.realtime {
