@@ -8,7 +8,7 @@
 #           int8_t array as text. The specification, the header files and the readers of BTF all have the flag.
 # Versions: clang 22.1.8 of ziglang 0.17.1 (PyPI), btf-rs 2.0.0 (crates.io).
 # Source:   BTFTypeInt in llvm/lib/Target/BPF/BTFDebug.cpp; Linux documentation, "BPF Type Format", BTF_KIND_INT.
-# Way out:  treat an integer of one byte with the name "char" as a character.
+# Workaround: treat an integer of one byte with the name "char" as a character.
 set -euo pipefail
 tmp=$(mktemp -d)
 trap 'rm -rf "$tmp"' EXIT

@@ -12,7 +12,7 @@
 # Versions: ddsketch 3.0.1, protobuf 5.29.6 (PyPI), @datadog/sketches-js 2.1.1, protobufjs 7.5.4 (npm).
 # Source:   DDSketchProto.from_proto in ddsketch/pb/proto.py and BaseDDSketch.fromProto in sketches-js, whose comments
 #           mention the loss; ddsketch.proto.
-# Way out:  send the sum beside the sketch.
+# Workaround: send the sum beside the sketch.
 set -euo pipefail
 tmp=$(mktemp -d)
 trap 'rm -rf "$tmp"' EXIT

@@ -11,7 +11,7 @@
 # Versions: dpkt 1.9.8, scapy 2.8.0, python-pcapng 2.1.1.
 # Source:   Reader.__init__ and Reader.__iter__ in dpkt/pcapng.py; draft-ietf-opsawg-pcapng, "Interface Description
 #           Block", if_tsresol.
-# Way out:  split the file by interface first, or use another reader.
+# Workaround: split the file by interface first, or use another reader.
 set -euo pipefail
 tmp=$(mktemp -d)
 trap 'rm -rf "$tmp"' EXIT

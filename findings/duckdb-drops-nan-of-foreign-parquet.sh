@@ -11,7 +11,7 @@
 # Versions: DuckDB 2.0.1, PyArrow 26.0.1, Polars 2.1.0.
 # Source:   Parquet format, parquet.thrift, ColumnOrder: "When looking for NaN values, min and max should be ignored";
 #           https://github.com/duckdb/duckdb/issues/25521
-# Way out:  "and not isnan(seconds)", or pragma disable_optimizer.
+# Workaround: "and not isnan(seconds)", or pragma disable_optimizer.
 set -euo pipefail
 tmp=$(mktemp -d)
 trap 'rm -rf "$tmp"' EXIT

@@ -8,7 +8,7 @@
 # Matters:  traces and eBPF tools write nanoseconds. The same data in two formats gives an empty result, not an error.
 # Versions: DuckDB 2.0.1, PyArrow 26.0.1.
 # Source:   DuckDB documentation, "Timestamp Types"; Parquet format, LogicalTypes.md, TIMESTAMP.
-# Way out:  write microseconds, or cast with ::timestamptz.
+# Workaround: write microseconds, or cast with ::timestamptz.
 set -euo pipefail
 tmp=$(mktemp -d)
 trap 'rm -rf "$tmp"' EXIT

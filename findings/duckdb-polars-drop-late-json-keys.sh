@@ -9,7 +9,7 @@
 # Versions: DuckDB 2.0.1, Polars 2.1.0, PyArrow 26.0.1.
 # Source:   DuckDB documentation, "JSON Loading", sample_size; Polars documentation, read_ndjson,
 #           infer_schema_length.
-# Way out:  sample_size = -1; infer_schema_length=None.
+# Workaround: sample_size = -1; infer_schema_length=None.
 set -euo pipefail
 tmp=$(mktemp -d)
 trap 'rm -rf "$tmp"' EXIT

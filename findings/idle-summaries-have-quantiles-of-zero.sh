@@ -11,7 +11,7 @@
 # Versions: prom-client 15.1.3 (npm), metrics-exporter-prometheus 0.18.3 and metrics 0.24.6 (crates.io).
 # Source:   extractSummariesForExport and the percentiles in prom-client/lib/summary.js; unwrap_or(0.0) in
 #           metrics-exporter-prometheus/src/recorder.rs; client_golang, documentation of Summary.
-# Way out:  use the quantile only where the rate of _count is above 0, or a histogram.
+# Workaround: use the quantile only where the rate of _count is above 0, or a histogram.
 set -euo pipefail
 tmp=$(mktemp -d)
 trap 'rm -rf "$tmp"' EXIT

@@ -11,7 +11,7 @@
 #           collapser.
 # Versions: inferno 0.12.8 (crates.io).
 # Source:   on_event_line in inferno/src/collapse/perf.rs: event_filter; perf documentation, "Intel hybrid support".
-# Way out:  collapse each event separately with event_filter, and add up the two outputs.
+# Workaround: collapse each event separately with event_filter, and add up the two outputs.
 set -euo pipefail
 tmp=$(mktemp -d)
 trap 'rm -rf "$tmp"' EXIT

@@ -9,7 +9,7 @@
 #           leaves. The graph does not show which worker is busy.
 # Versions: inferno 0.12.8.
 # Source:   parse_nsamples in inferno/src/flamegraph/merge.rs; documentation of inferno::flamegraph::from_lines.
-# Way out:  write "Worker_2", or append a frame.
+# Workaround: write "Worker_2", or append a frame.
 set -euo pipefail
 tmp=$(mktemp -d)
 trap 'rm -rf "$tmp"' EXIT

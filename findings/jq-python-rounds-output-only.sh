@@ -9,7 +9,7 @@
 # Matters:  times in nanoseconds are above 2^53. The exact digits survive inside jq, but its output loses them.
 # Versions: jq 1.13.0 of PyPI.
 # Source:   jq manual, section on numbers ("literal"); the package converts results by jv_number_value.
-# Way out:  "| tostring", or keep such numbers as text.
+# Workaround: "| tostring", or keep such numbers as text.
 set -euo pipefail
 tmp=$(mktemp -d)
 trap 'rm -rf "$tmp"' EXIT

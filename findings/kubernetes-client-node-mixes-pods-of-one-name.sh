@@ -10,7 +10,7 @@
 #           the one in production, or production as idle. The memory request decides how much of a node is free.
 # Versions: @kubernetes/client-node 2.0.1 (npm).
 # Source:   topPods in @kubernetes/client-node/dist/top.js: podMetricsMap, and podRequestsMem = add(podLimitsMem, ...).
-# Way out:  call topPods for one namespace at a time, and add the requests of pod.spec.containers.
+# Workaround: call topPods for one namespace at a time, and add the requests of pod.spec.containers.
 set -euo pipefail
 tmp=$(mktemp -d)
 trap 'rm -rf "$tmp"' EXIT

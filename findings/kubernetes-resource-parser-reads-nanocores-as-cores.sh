@@ -9,7 +9,7 @@
 #           its limit, and NaN makes each comparison false, so an alert does not fire.
 # Versions: kubernetes-resource-parser 0.1.0 (npm).
 # Source:   cpuParser and memoryParser in kubernetes-resource-parser/index.js; Kubernetes API reference, "Quantity".
-# Way out:  quantityToScalar of @kubernetes/client-node for CPU, or parse_quantity of the Python client for both.
+# Workaround: quantityToScalar of @kubernetes/client-node for CPU, or parse_quantity of the Python client for both.
 set -euo pipefail
 tmp=$(mktemp -d)
 trap 'rm -rf "$tmp"' EXIT

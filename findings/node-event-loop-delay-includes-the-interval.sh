@@ -12,7 +12,7 @@
 # Versions: prom-client 15.1.3, @opentelemetry/instrumentation-runtime-node 0.36.1, Node.js 20.20.2.
 # Source:   prom-client/lib/metrics/eventLoopLag.js; EventLoopDelayCollector of the instrumentation;
 #           https://github.com/nodejs/node/issues/34661
-# Way out:  subtract the precision from each figure except stddev.
+# Workaround: subtract the precision from each figure except stddev.
 set -euo pipefail
 tmp=$(mktemp -d)
 trap 'rm -rf "$tmp"' EXIT

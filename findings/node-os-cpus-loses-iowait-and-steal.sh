@@ -10,7 +10,7 @@
 #           a CPU appears idle. The error depends on the load, so two nodes cannot be compared.
 # Versions: Node.js 20.9.0 (package node of npm), os-utils 0.0.14, systeminformation 5.33.26 (npm).
 # Source:   uv_cpu_info in src/unix/linux.c of libuv; proc_stat(5); https://github.com/nodejs/node/issues/22691
-# Way out:  read /proc/stat.
+# Workaround: read /proc/stat.
 #
 # The script puts its own file over /proc/stat, in a mount namespace of its own (util-linux).
 set -euo pipefail

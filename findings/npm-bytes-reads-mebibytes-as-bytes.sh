@@ -10,7 +10,7 @@
 #           part of many Node.js services.
 # Versions: bytes 3.1.2 (npm).
 # Source:   parse and parseRegExp in bytes/index.js; documentation of bytes.parse.
-# Way out:  test the string against the list of known units first.
+# Workaround: test the string against the list of known units first.
 set -euo pipefail
 tmp=$(mktemp -d)
 trap 'rm -rf "$tmp"' EXIT

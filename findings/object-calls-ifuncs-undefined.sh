@@ -9,7 +9,7 @@
 # Versions: object 0.39.1.
 # Source:   ElfSymbol::is_definition and kind in object/src/read/elf/symbol.rs; ELF gABI and the GNU extension
 #           STT_GNU_IFUNC.
-# Way out:  test the section and the address, or read st_info.
+# Workaround: test the section and the address, or read st_info.
 set -euo pipefail
 tmp=$(mktemp -d)
 trap 'rm -rf "$tmp"' EXIT

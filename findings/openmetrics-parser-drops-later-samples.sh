@@ -10,7 +10,7 @@
 #           wrong averages.
 # Versions: prometheus_client 0.26.0.
 # Source:   text_fd_to_metric_families in prometheus_client/openmetrics/parser.py; OpenMetrics 1.0, "MetricPoint".
-# Way out:  parse the samples of each timestamp separately.
+# Workaround: parse the samples of each timestamp separately.
 set -euo pipefail
 tmp=$(mktemp -d)
 trap 'rm -rf "$tmp"' EXIT

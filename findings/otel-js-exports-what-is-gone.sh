@@ -12,7 +12,7 @@
 # Source:   TemporalMetricProcessor.buildMetrics in sdk-metrics/src/state/TemporalMetricProcessor.ts; OpenTelemetry
 #           specification, "Metrics SDK", "Observations inside asynchronous callbacks";
 #           https://github.com/open-telemetry/opentelemetry-js/issues/2997
-# Way out:  use delta temporality, or observe NaN or 0 for a container that ended.
+# Workaround: use delta temporality, or observe NaN or 0 for a container that ended.
 set -euo pipefail
 tmp=$(mktemp -d)
 trap 'rm -rf "$tmp"' EXIT

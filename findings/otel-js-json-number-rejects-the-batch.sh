@@ -11,7 +11,7 @@
 # Versions: @opentelemetry/otlp-transformer 0.223.1 and @opentelemetry/sdk-trace-base 2.12.1 (npm); opentelemetry-proto
 #           1.45.2 and protobuf 7.36.2 (PyPI).
 # Source:   toAnyValue in @opentelemetry/otlp-transformer; AnyValue in opentelemetry/proto/common/v1/common.proto.
-# Way out:  the protobuf exporter, or write such values as text.
+# Workaround: the protobuf exporter, or write such values as text.
 set -euo pipefail
 tmp=$(mktemp -d)
 trap 'rm -rf "$tmp"' EXIT

@@ -10,7 +10,7 @@
 # Versions: @opentelemetry/sdk-metrics 2.12.1 (npm), opentelemetry-sdk 1.45.2 (PyPI).
 # Source:   AsyncMetricStorage.record in @opentelemetry/sdk-metrics; OpenTelemetry specification, "Metrics SDK",
 #           "Asynchronous instruments": implementations should aggregate the attributes that remain.
-# Way out:  add up in the callback.
+# Workaround: add up in the callback.
 set -euo pipefail
 tmp=$(mktemp -d)
 trap 'rm -rf "$tmp"' EXIT

@@ -12,7 +12,7 @@
 # Versions: opentelemetry-resource-detector-containerid 0.66b1.
 # Source:   _get_container_id_v1 and _get_container_id_v2 in opentelemetry/resource/detector/containerid/__init__.py;
 #           OpenTelemetry semantic conventions, "Container", container.id.
-# Way out:  drop an id that does not have 64 digits, and do not use the detector on hosts.
+# Workaround: drop an id that does not have 64 digits, and do not use the detector on hosts.
 set -euo pipefail
 tmp=$(mktemp -d)
 trap 'rm -rf "$tmp"' EXIT

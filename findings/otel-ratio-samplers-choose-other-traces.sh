@@ -13,7 +13,7 @@
 # Source:   TraceIdRatioBasedSampler._accumulate in @opentelemetry/sdk-trace; TraceIdRatioBased.should_sample in
 #           opentelemetry/sdk/trace/sampling.py; OpenTelemetry specification, "Tracing SDK", "TraceIdRatioBased": the
 #           algorithm is a TODO.
-# Way out:  sample only at the root, with ParentBased in all other services, or in a collector.
+# Workaround: sample only at the root, with ParentBased in all other services, or in a collector.
 set -euo pipefail
 tmp=$(mktemp -d)
 trap 'rm -rf "$tmp"' EXIT

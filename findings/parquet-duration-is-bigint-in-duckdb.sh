@@ -9,7 +9,7 @@
 #           is wrong by a factor of a million.
 # Versions: PyArrow 26.0.1, DuckDB 2.0.1, Polars 2.1.0.
 # Source:   Parquet format, LogicalTypes.md; PyArrow documentation, "Reading and Writing the Apache Parquet Format".
-# Way out:  write the unit into the name of an integer column.
+# Workaround: write the unit into the name of an integer column.
 set -euo pipefail
 tmp=$(mktemp -d)
 trap 'rm -rf "$tmp"' EXIT

@@ -9,7 +9,7 @@
 #           ended. If such processes do most of the work, the average shows an idle system.
 # Versions: sysstat 12.6.1-1 (Debian 12).
 # Source:   write_stats_avg and rw_pidstat_loop in pidstat.c of sysstat.
-# Way out:  add up the lines of the intervals. The time after a process's last sample is in none of them.
+# Workaround: add up the lines of the intervals. The time after a process's last sample is in none of them.
 #
 # The script needs apt, with Debian 12 among its sources. It does not install the package.
 set -euo pipefail

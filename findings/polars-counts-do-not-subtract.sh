@@ -9,7 +9,7 @@
 #           The largest decline is first in a list of the largest increases.
 # Versions: Polars 2.1.0, DuckDB 2.0.1.
 # Source:   Polars API reference, "polars.len"; get_index_type(), which is UInt32 unless the 64-bit runtime is used.
-# Way out:  cast(pl.Int64) before the subtraction.
+# Workaround: cast(pl.Int64) before the subtraction.
 set -euo pipefail
 tmp=$(mktemp -d)
 trap 'rm -rf "$tmp"' EXIT

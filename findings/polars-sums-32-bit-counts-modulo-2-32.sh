@@ -10,7 +10,7 @@
 #           durations is wrong after 71 minutes, and the total divided by the count differs from the mean.
 # Versions: Polars 2.1.0, DuckDB 2.0.1, PyArrow 26.0.1, pandas 3.1.1.
 # Source:   Polars API reference, "Series.sum", "Expr.sum": only Int8, UInt8, Int16 and UInt16 are cast.
-# Way out:  pl.col("bytes").cast(pl.UInt64).sum()
+# Workaround: pl.col("bytes").cast(pl.UInt64).sum()
 set -euo pipefail
 tmp=$(mktemp -d)
 trap 'rm -rf "$tmp"' EXIT

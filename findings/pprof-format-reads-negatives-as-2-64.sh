@@ -11,7 +11,7 @@
 # Versions: pprof-format 2.3.2 (npm), protobuf 7.36.2 (PyPI).
 # Source:   decodeBigNumber and Sample.decodeValue in pprof-format; profile.proto of https://github.com/google/pprof;
 #           protobuf documentation, "Encoding", "Signed Integers".
-# Way out:  BigInt.asIntN(64, BigInt(value)).
+# Workaround: BigInt.asIntN(64, BigInt(value)).
 set -euo pipefail
 tmp=$(mktemp -d)
 trap 'rm -rf "$tmp"' EXIT

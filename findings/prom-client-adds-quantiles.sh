@@ -10,7 +10,7 @@
 # Versions: prom-client 15.1.3 (npm).
 # Source:   AggregatorRegistry.aggregate in prom-client/lib/cluster.js; README of prom-client, section "Usage with
 #           Node.js's cluster module"; Prometheus documentation, "Histograms and summaries".
-# Way out:  use a histogram, or set the summary's aggregator to "max" (its _sum and _count are then wrong).
+# Workaround: use a histogram, or set the summary's aggregator to "max" (its _sum and _count are then wrong).
 set -euo pipefail
 tmp=$(mktemp -d)
 trap 'rm -rf "$tmp"' EXIT

@@ -10,7 +10,7 @@
 #           Metric agents and scripts report this total. The factor differs between machines.
 # Versions: psutil 7.2.2.
 # Source:   disk_io_counters and is_storage_device in psutil/_pslinux.py.
-# Way out:  perdisk=True, and add up the devices without /sys/block/NAME/slaves/*.
+# Workaround: perdisk=True, and add up the devices without /sys/block/NAME/slaves/*.
 set -euo pipefail
 tmp=$(mktemp -d)
 trap 'rm -rf "$tmp"' EXIT

@@ -10,7 +10,7 @@
 #           CPU time of a process by its number of threads, and idle threads look like culprits.
 # Versions: psutil 7.2.2.
 # Source:   psutil documentation, class Process; https://github.com/giampaolo/psutil/issues/1989
-# Way out:  use Process(pid).threads(), which returns the right figures.
+# Workaround: use Process(pid).threads(), which returns the right figures.
 set -euo pipefail
 tmp=$(mktemp -d)
 trap 'rm -rf "$tmp"' EXIT

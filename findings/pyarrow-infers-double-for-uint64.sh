@@ -7,7 +7,7 @@
 #           the whole column, including rows whose own values would fit.
 # Versions: PyArrow 26.0.1, DuckDB 2.0.1, Polars 2.1.0.
 # Source:   PyArrow documentation, "Reading CSV files", column type inference.
-# Way out:  ConvertOptions(column_types=...), or an explicit schema.
+# Workaround: ConvertOptions(column_types=...), or an explicit schema.
 set -euo pipefail
 tmp=$(mktemp -d)
 trap 'rm -rf "$tmp"' EXIT

@@ -11,7 +11,7 @@
 # Versions: pyJoules 0.5.1, pyRAPL 0.2.3.1 (PyPI).
 # Source:   EnergyState.compute_energy in pyJoules/energy_meter.py; SubstractableList in pyRAPL/sensor.py; Linux
 #           documentation, "Power Capping Framework", max_energy_range_uj.
-# Way out:  read the counters more often than they wrap, and add max_energy_range_uj to negative differences.
+# Workaround: read the counters more often than they wrap, and add max_energy_range_uj to negative differences.
 #
 # The script puts its own directory over /sys, in a mount namespace of its own (util-linux).
 set -euo pipefail

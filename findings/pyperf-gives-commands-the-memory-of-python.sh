@@ -11,7 +11,7 @@
 # Versions: pyperf 2.11.0 (PyPI).
 # Source:   pyperf/_process_time.py; exec_mmap in fs/exec.c and setmax_mm_hiwater_rss in include/linux/mm.h of Linux;
 #           https://github.com/golang/go/issues/32054
-# Way out:  read VmHWM before the command ends, or memory.peak of its cgroup.
+# Workaround: read VmHWM before the command ends, or memory.peak of its cgroup.
 set -euo pipefail
 tmp=$(mktemp -d)
 trap 'rm -rf "$tmp"' EXIT

@@ -10,7 +10,7 @@
 #           cost nothing.
 # Versions: prometheus 0.14.0 (crates.io).
 # Source:   ProcessCollector::collect in prometheus/src/process_collector.rs.
-# Way out:  rate over at least 5 minutes, or a collector of one's own.
+# Workaround: rate over at least 5 minutes, or a collector of one's own.
 set -euo pipefail
 tmp=$(mktemp -d)
 trap 'rm -rf "$tmp"' EXIT

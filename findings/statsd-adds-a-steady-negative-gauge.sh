@@ -11,7 +11,7 @@
 # Versions: statsd 0.9.0 (npm), hot-shots 17.1.1 (npm), statsd 4.0.1 (PyPI).
 # Source:   stats.js of StatsD, the case for "g"; StatsD documentation, "Metric Types", "Gauges"; gauge in
 #           hot-shots/lib/statsFunctions.js; StatsClientBase.gauge in statsd/client/base.py.
-# Way out:  send 0 before a negative value.
+# Workaround: send 0 before a negative value.
 set -euo pipefail
 tmp=$(mktemp -d)
 trap 'rm -rf "$tmp"' EXIT

@@ -11,7 +11,7 @@
 # Versions: statsd 0.9.0 (npm), hot-shots 17.1.1 (npm).
 # Source:   process_metrics in statsd/lib/process_metrics.js; stats.js, the case for "ms"; StatsD documentation, "Metric
 #           Types", "Sampling" and "Timing".
-# Way out:  mean multiplied by count.
+# Workaround: mean multiplied by count.
 set -euo pipefail
 tmp=$(mktemp -d)
 trap 'rm -rf "$tmp"' EXIT

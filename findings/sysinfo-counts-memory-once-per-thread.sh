@@ -10,7 +10,7 @@
 #           can exceed the memory of the machine.
 # Versions: sysinfo 0.40.4.
 # Source:   documentation of ProcessRefreshKind, Default: "tasks are considered processes on their own in linux".
-# Way out:  refresh with ProcessRefreshKind::everything().without_tasks(), or skip entries whose thread_kind() is Some.
+# Workaround: refresh with ProcessRefreshKind::everything().without_tasks(), or skip entries whose thread_kind() is Some.
 set -euo pipefail
 tmp=$(mktemp -d)
 trap 'rm -rf "$tmp"' EXIT

@@ -11,7 +11,7 @@
 # Versions: systeminformation 5.33.26 (npm).
 # Source:   docker_calcNetworkIO and dockerContainerStatsSingle in systeminformation/lib/docker.js; Docker
 #           documentation, "docker stats": the CLI subtracts inactive_file (cgroup v2), and adds up all interfaces.
-# Way out:  compute both figures from "networks" and "memoryStats" of the same result.
+# Workaround: compute both figures from "networks" and "memoryStats" of the same result.
 set -euo pipefail
 tmp=$(mktemp -d)
 trap 'rm -rf "$tmp"' EXIT

@@ -10,7 +10,7 @@
 #           and an id that is copied from the table does not exist.
 # Versions: tabulate 0.10.0 (PyPI).
 # Source:   _type and _format in tabulate; README of tabulate, "Number formatting", "Disable automatic conversion".
-# Way out:  disable_numparse=True.
+# Workaround: disable_numparse=True.
 set -euo pipefail
 tmp=$(mktemp -d)
 trap 'rm -rf "$tmp"' EXIT

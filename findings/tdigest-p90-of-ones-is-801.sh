@@ -10,7 +10,7 @@
 #           a thousand makes a service appear slow for a quarter of its requests.
 # Versions: tdigest 0.1.3 (npm), prom-client 15.1.3 (npm), tdigest 0.5.2.2 (PyPI), fastdigest 0.12.0 (PyPI).
 # Source:   TDigest.prototype._digest and _percentile in tdigest.js; TDigest.percentile in tdigest/tdigest.py.
-# Way out:  a histogram with fixed buckets, or HdrHistogram.
+# Workaround: a histogram with fixed buckets, or HdrHistogram.
 set -euo pipefail
 tmp=$(mktemp -d)
 trap 'rm -rf "$tmp"' EXIT

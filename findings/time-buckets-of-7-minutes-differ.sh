@@ -12,7 +12,7 @@
 # Versions: DuckDB 2.0.1, Polars 2.1.0, pandas 3.1.1.
 # Source:   DuckDB documentation, "time_bucket", origin; pandas documentation, "DataFrame.resample", origin="start_day";
 #           Polars documentation, "Expr.dt.truncate".
-# Way out:  origin="epoch" in pandas, and time_bucket(width, t, timestamp '1970-01-01') in DuckDB.
+# Workaround: origin="epoch" in pandas, and time_bucket(width, t, timestamp '1970-01-01') in DuckDB.
 set -euo pipefail
 tmp=$(mktemp -d)
 trap 'rm -rf "$tmp"' EXIT

@@ -9,7 +9,7 @@
 # Versions: Polars 2.1.0, pandas 3.1.1, NumPy 2.4.6, PyArrow 26.0.1, DuckDB 2.0.1.
 # Source:   documentation of polars.Expr.diff, pandas.Series.diff, numpy.diff (note on unsigned arrays),
 #           pyarrow.compute.subtract.
-# Way out:  cast to a signed type first.
+# Workaround: cast to a signed type first.
 set -euo pipefail
 tmp=$(mktemp -d)
 trap 'rm -rf "$tmp"' EXIT

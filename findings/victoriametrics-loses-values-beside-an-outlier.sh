@@ -11,7 +11,7 @@
 #           on "is 0" fires. A filter that ignores the outlier does not restore the others.
 # Versions: victoria-metrics 1.79.5+ds1-2+b5 (Debian 12).
 # Source:   AppendFloatToDecimal and CalibrateScale in lib/decimal/decimal.go of VictoriaMetrics.
-# Way out:  drop or replace such values before they are stored.
+# Workaround: drop or replace such values before they are stored.
 #
 # The script needs apt, with Debian 12 among its sources. It does not install the package.
 set -euo pipefail

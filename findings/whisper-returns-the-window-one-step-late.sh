@@ -10,7 +10,7 @@
 #           consecutive periods add up to the right total, so a comparison of totals does not show the shift.
 # Versions: whisper 1.1.10 (PyPI).
 # Source:   __archive_fetch in whisper.py: fromInterval = (fromTime - fromTime % step) + step.
-# Way out:  subtract one second from both limits.
+# Workaround: subtract one second from both limits.
 set -euo pipefail
 tmp=$(mktemp -d)
 trap 'rm -rf "$tmp"' EXIT
