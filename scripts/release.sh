@@ -58,7 +58,8 @@ notes() {
 	- Debian: \`apt install ./noctule_$version-1_amd64.deb\`
 	- Fedora, RHEL, openSUSE: \`dnf install ./noctule-$version-1.x86_64.rpm\`
 	- Docker, Podman: \`docker load\` or \`podman load\` with \`noctule-$version-amd64.oci.tar\`
-	- Kubernetes: \`helm install noctule ./noctule-chart-$version.tgz --namespace noctule\`
+	- Kubernetes: create the namespace (docs/install.md), then
+	  \`helm install noctule ./noctule-chart-$version.tgz --namespace noctule\`
 	- Any other Linux: unpack \`noctule-$version-x86_64.tar.gz\`
 
 	For arm64 the files are named \`arm64\` or \`aarch64\`. \`sha256sum -c SHA256SUMS\` checks all files.
