@@ -65,7 +65,7 @@ impl Default for Collect {
     fn default() -> Self {
         Self {
             interval_seconds: 1.0,
-            unwatched_interval_seconds: 10.0,
+            unwatched_interval_seconds: 1.0,
             hardware_counters: true,
             page_cache: true,
             softirqs: true,

@@ -646,7 +646,7 @@ mod tests {
         let publish = |sequence: u64| {
             feed.publish(batch(sequence), None);
             pace.begin(sequence * SECOND);
-            pace.end(sequence * SECOND, true, None);
+            pace.end(sequence * SECOND, true, true, None);
         };
         publish(1);
         publish(2);

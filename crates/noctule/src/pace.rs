@@ -32,8 +32,12 @@ struct Schedule {
     unwatched_ns: u64,
     /// Whether each interval needs a batch even without clients.
     always: bool,
-    /// When the last batch was begun.
+    /// When the last collection was begun.
     begun_ns: u64,
+    /// When the collection of the last published batch was begun.
+    taken_ns: u64,
+    /// When the batch was due that failed collections have not provided yet.
+    missed_ns: Option<u64>,
     /// When the next batch is due.
     due_ns: u64,
     viewed_ns: Option<u64>,
@@ -56,6 +60,8 @@ impl Schedule {
             unwatched_ns: ns(config.longest_interval()),
             always,
             begun_ns: now_ns,
+            taken_ns: now_ns,
+            missed_ns: None,
             due_ns: now_ns,
             viewed_ns: None,
         }
@@ -67,12 +73,23 @@ impl Schedule {
             self.viewed_ns = Some(now_ns);
         }
         let next_ns = self.begun_ns + self.interval_ns;
-        let batch = next_ns <= now_ns;
+        // During a collection, the last published batch can be old.
+        let batch = self.taken_ns + self.interval_ns <= now_ns;
         let earlier = (views || batch) && next_ns.max(now_ns) < self.due_ns;
         if earlier {
             self.due_ns = next_ns.max(now_ns);
         }
         Need { earlier, batch }
+    }
+
+    /// Records whether a collection has provided the batch that was due.
+    fn end(&mut self, published: bool) {
+        if published {
+            self.taken_ns = self.begun_ns;
+            self.missed_ns = None;
+        } else {
+            self.missed_ns.get_or_insert(self.due_ns);
+        }
     }
 
     /// Sets when the next batch is due.
@@ -91,7 +108,8 @@ impl Schedule {
     }
 
     fn is_overdue(&self, now_ns: u64) -> bool {
-        now_ns > self.due_ns + PATIENT_BATCHES * self.interval_ns + PATIENT_NS
+        let due_ns = self.missed_ns.unwrap_or(self.due_ns);
+        now_ns > due_ns + PATIENT_BATCHES * self.interval_ns + PATIENT_NS
     }
 }
 
@@ -148,10 +166,12 @@ impl Pace {
         self.state().schedule.begun_ns = now_ns;
     }
 
-    /// Ends a collection, and plans the next one. `crowded` means that an interval must not pass
-    /// without a batch. `window_ns` is the end of the window of verdicts.
-    pub(crate) fn end(&self, now_ns: u64, crowded: bool, window_ns: Option<u64>) {
+    /// Ends a collection, and plans the next one. `published` means that the collection did not
+    /// fail. `crowded` means that an interval must not pass without a batch. `window_ns` is the end
+    /// of the window of verdicts.
+    pub(crate) fn end(&self, now_ns: u64, published: bool, crowded: bool, window_ns: Option<u64>) {
         let mut state = self.state();
+        state.schedule.end(published);
         state.schedule.plan(now_ns, crowded, window_ns);
         state.collections += 1;
         drop(state);
@@ -230,7 +250,9 @@ mod tests {
 
     /// Returns a schedule whose first batch was taken at 0 s.
     fn schedule(always: bool) -> Schedule {
-        let mut schedule = Schedule::new(&Config::default(), always, 0);
+        let mut config = Config::default();
+        config.collect.unwatched_interval_seconds = 10.0;
+        let mut schedule = Schedule::new(&config, always, 0);
         schedule.plan(0, false, None);
         schedule
     }
@@ -239,6 +261,7 @@ mod tests {
     fn collect(schedule: &mut Schedule, window_seconds: u64) -> u64 {
         let now_ns = schedule.due_ns;
         schedule.begun_ns = now_ns;
+        schedule.end(true);
         schedule.plan(now_ns, false, Some(window_seconds * SECOND));
         now_ns / SECOND
     }
@@ -285,6 +308,33 @@ mod tests {
         let times: Vec<u64> = times.collect();
         assert_eq!(times[..30], (1..31).collect::<Vec<u64>>());
         assert_eq!(times[30..32], [31, 41]);
+    }
+
+    #[test]
+    fn scrape_during_a_collection_waits_for_it() {
+        let mut schedule = schedule(false);
+        schedule.request(5 * SECOND, false);
+        schedule.begun_ns = 5 * SECOND;
+        let need = schedule.request(5 * SECOND + 1, false);
+        assert_eq!((need.earlier, need.batch), (false, true));
+        schedule.end(true);
+        schedule.plan(5 * SECOND + 2, false, None);
+        assert!(!schedule.request(5 * SECOND + 3, false).batch);
+    }
+
+    #[test]
+    fn failed_collections_are_overdue_from_the_first_one() {
+        let mut schedule = schedule(true);
+        for second in 1..=6 {
+            assert!(!schedule.is_overdue(second * SECOND));
+            schedule.begun_ns = second * SECOND;
+            schedule.end(false);
+            schedule.plan(second * SECOND, true, None);
+        }
+        assert!(schedule.request(6 * SECOND + 1, false).batch);
+        assert!(schedule.is_overdue(6 * SECOND + 1));
+        schedule.end(true);
+        assert!(!schedule.is_overdue(6 * SECOND + 1));
     }
 
     #[test]

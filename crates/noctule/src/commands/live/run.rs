@@ -87,13 +87,15 @@ pub(crate) fn run(args: &RunArgs, config: Config) -> Result<u8> {
     }
     let crowded = pace::is_crowded(&batch);
     feed.publish(batch, None);
-    pace.end(wire::now_ns(), crowded, judge.window_ends_ns());
+    pace.end(wire::now_ns(), true, crowded, judge.window_ends_ns());
     let end = args.duration.map(|d| Instant::now() + d);
     let mut ticks = Ticks::default();
     while wait_until_due(&mut pipeline, &signals, &mut kept, &feed, &pace, end)? {
         pace.begin(wire::now_ns());
         let mut crowded = true;
-        if let Some(mut batch) = ticks.take(pipeline.tick())? {
+        let batch = ticks.take(pipeline.tick())?;
+        let published = batch.is_some();
+        if let Some(mut batch) = batch {
             warn_of_floods(&pipeline.newly_bounded());
             kept.batch(&mut batch);
             let judged = judge.observe(&batch);
@@ -106,7 +108,7 @@ pub(crate) fn run(args: &RunArgs, config: Config) -> Result<u8> {
             crowded = pace::is_crowded(&batch);
             feed.publish(batch, judged.as_ref());
         }
-        pace.end(wire::now_ns(), crowded, judge.window_ends_ns());
+        pace.end(wire::now_ns(), published, crowded, judge.window_ends_ns());
     }
     pace.close();
     feed.close();
