@@ -52,6 +52,8 @@ struct Life {
     charged: Option<Box<SubjectRow>>,
     /// The other part of the row, if it has its own series.
     rest: Option<Box<SubjectRow>>,
+    /// The last row, while the place is undecided.
+    pending: Option<Box<SubjectRow>>,
 }
 
 /// Where the growth of a subject is shown.
@@ -88,6 +90,7 @@ impl Life {
             place,
             charged: None,
             rest: None,
+            pending: None,
         }
     }
 
@@ -190,9 +193,24 @@ impl ShortLived {
             self.count(row, &mut life);
             self.lives.insert(row.subject.clone(), life);
         }
-        self.lives.retain(|_, life| life.seen_ns == at);
+        self.end_unlisted(at);
         self.owners
             .retain(|_, shared| shared.is_used || !shared.ends.is_empty());
+    }
+
+    /// Forgets the subjects that the batch does not list. The rollup drops idle subjects if there
+    /// are too many. What an undecided subject used belongs to its owner's row.
+    fn end_unlisted(&mut self, at: u64) {
+        let unlisted = self.lives.extract_if(|_, life| life.seen_ns != at);
+        for (_, life) in unlisted {
+            let Some(row) = &life.pending else {
+                continue;
+            };
+            let shared = self.owners.get_mut(&owner::of(row));
+            if let Some(shared) = shared.filter(|shared| shared.is_shown) {
+                shared.add(&life.uncharged(row));
+            }
+        }
     }
 
     /// Decides where the growth of a subject is shown, if that is not yet decided.
@@ -235,6 +253,7 @@ impl ShortLived {
     /// Adds the growth of a subject to its owner's row, unless the subject has its own.
     fn count(&mut self, row: &SubjectRow, life: &mut Life) {
         life.rest = None;
+        life.pending = matches!(life.place, Place::Undecided).then(|| Box::new(row.clone()));
         let owner = match &life.place {
             Place::Own => {
                 life.rest = life.charged.is_some().then(|| life.uncharged(row).into());

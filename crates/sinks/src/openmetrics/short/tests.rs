@@ -107,6 +107,19 @@ fn many_short_groups_share_the_row_of_their_owner() {
 }
 
 #[test]
+fn group_dropped_before_the_decision_counts_in_the_shared_row() {
+    let mut scene = Scene::new();
+    scene.churn();
+    scene.step(vec![row("run-u50.service", 3, false)]);
+    let shown = scene.step(vec![]);
+    assert_eq!(shown, &[("run-u*.service".into(), 3)].into());
+    // The rollup counts a subject that it lists again from 0.
+    scene.step(vec![row("run-u50.service", 2, false)]);
+    let shown = scene.step(vec![row("run-u50.service", 2, true)]);
+    assert_eq!(shown, &[("run-u*.service".into(), 5)].into());
+}
+
+#[test]
 fn a_group_that_lives_on_has_all_its_growth_in_its_own_row() {
     let mut scene = Scene::new();
     scene.churn();
