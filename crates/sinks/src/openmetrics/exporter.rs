@@ -251,7 +251,9 @@ impl Exporter {
             table.see(&row.subject, at, &figures, row.frequency_hertz);
             if let Some(beginning) = short.beginning(&row.subject) {
                 table.date(&row.subject, at, beginning);
+                self.destinations.date(&row.subject, beginning.1);
             }
+            let table = self.table(&row.subject);
             table.note(&row.subject, row.verdict, row.events.sockets, row.waiting);
         }
         for table in [&mut self.containers, &mut self.units, &mut self.cgroups] {

@@ -79,6 +79,9 @@ pub(super) struct Pairs<R: Relation> {
 #[derive(Debug)]
 struct Partners<R: Relation> {
     seen_ns: u64,
+    /// When the counters of the first pairs were 0, in nanoseconds since 1970; 0 for the previous
+    /// batch.
+    start_unix_ns: u64,
     /// Whether the subject had series in the previous batch, so that the values of its pairs were
     /// shown.
     shown_before: bool,
@@ -97,6 +100,7 @@ impl<R: Relation> Default for Partners<R> {
     fn default() -> Self {
         Self {
             seen_ns: 0,
+            start_unix_ns: 0,
             shown_before: false,
             pairs: BTreeMap::new(),
             shown: R::Amount::default(),
@@ -243,6 +247,18 @@ impl<R: Relation> Pairs<R> {
         self.before_unix_ns = before_unix_ns;
     }
 
+    /// Sets when the counters of a subject were 0, in nanoseconds since 1970, if the next batch is
+    /// the first with the subject. Like [`Table::date`].
+    pub(super) fn date(&mut self, subject: &Subject, start_unix_ns: u64) {
+        if !self.subjects.contains_key(subject) {
+            let partners = Partners {
+                start_unix_ns,
+                ..Partners::default()
+            };
+            self.subjects.insert(subject.clone(), partners);
+        }
+    }
+
     /// Returns the number of pairs that should have series but got none because of the limit.
     pub(super) fn overflowed(&self) -> usize {
         self.overflowed
@@ -287,6 +303,10 @@ impl<R: Relation> Pairs<R> {
             return;
         };
         partners.seen_ns = at;
+        let start_unix_ns = match std::mem::take(&mut partners.start_unix_ns) {
+            0 => self.before_unix_ns,
+            start_unix_ns => start_unix_ns,
+        };
         let Partners { pairs, shown, .. } = partners;
         // Both lists are sorted by partner and mostly equal, so the common case needs no search.
         let mut known = pairs.iter_mut().peekable();
@@ -303,7 +323,7 @@ impl<R: Relation> Pairs<R> {
         }
         for (partner, amount) in others {
             if R::is_named(partner) {
-                let new = || Pair::new(at, self.before_unix_ns);
+                let new = || Pair::new(at, start_unix_ns);
                 let pair = pairs.entry(partner.clone()).or_insert_with(new);
                 pair.count(at, &amount, shown);
             }

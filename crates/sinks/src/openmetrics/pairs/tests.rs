@@ -35,6 +35,22 @@ fn row(name: &str, blame: &[(&str, u64)]) -> SubjectRow {
     }
 }
 
+/// A subject with this number of connects to each port.
+fn connected(connects: &[(u16, u64)]) -> SubjectRow {
+    let mut row = row("v", &[]);
+    for (port, connects) in connects {
+        let mut counters = DestinationCounters::default();
+        counters[DestinationCounter::Connects] = *connects;
+        row.all_destinations += &counters;
+        let destination = ([10, 0, 0, 1], *port).into();
+        row.destinations.push(SubjectDestination {
+            destination,
+            counters,
+        });
+    }
+    row
+}
+
 struct Steps<R: Relation> {
     table: Table<Subject>,
     pairs: Pairs<R>,
@@ -90,18 +106,7 @@ impl Steps<Destinations> {
     /// Runs one batch and shows it to a scraper. `connects` has the number of connects to each
     /// port. Returns the series as `port=connects`, and their sum.
     fn scrape(&mut self, at: u64, connects: &[(u16, u64)]) -> (String, u64) {
-        let mut row = row("v", &[]);
-        for (port, connects) in connects {
-            let mut counters = DestinationCounters::default();
-            counters[DestinationCounter::Connects] = *connects;
-            row.all_destinations += &counters;
-            let destination = ([10, 0, 0, 1], *port).into();
-            row.destinations.push(SubjectDestination {
-                destination,
-                counters,
-            });
-        }
-        let lines = self.lines(at, &[row]);
+        let lines = self.lines(at, &[connected(connects)]);
         let view = View::Since(self.scraped_ns);
         self.scraped_ns = at;
         let count = |l: &PairLine<DestinationCounters>| match view.is_new(l.born, at) {
@@ -184,6 +189,20 @@ fn readmitted_destination_continues_its_value() {
     for (at, connects, (text, sum)) in cases {
         assert_eq!(steps.scrape(at, &connects), (text.to_owned(), sum));
     }
+}
+
+#[test]
+fn first_destinations_start_when_their_subject_does() {
+    let mut steps: Steps<Destinations> = Steps::new(9, 9);
+    let mut starts = |at, before_unix_ns, connects: &[(u16, u64)]| {
+        steps.pairs.begin(before_unix_ns);
+        steps.pairs.date(&unit("v"), 500);
+        let lines = steps.lines(at, &[connected(connects)]);
+        let pairs = lines.iter().filter(|it| it.partner.contains("10.0.0.1"));
+        pairs.map(|it| it.born.start_unix_ns).collect::<Vec<_>>()
+    };
+    assert_eq!(starts(1, 900, &[(80, 7)]), [500]);
+    assert_eq!(starts(2, 1900, &[(80, 7), (81, 1)]), [500, 1900]);
 }
 
 #[test]
